@@ -1,0 +1,103 @@
+"""Answers: what a delivery is finally told, before it is put into words for HTTP.
+
+Every delivery of a route ends in exactly one of these. Those with a verdict count as deliveries, `Rejected` ones
+as rejections; together they add up to the requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gateway.core.outcome import Reply
+from gateway.core.route import DuplicateReply
+
+
+class Verdict(StrEnum):
+    """What a delivery turned out to be."""
+
+    FIRST = "first"
+    DUPLICATE = "duplicate"
+    BUSY = "busy"
+    """Somebody else is on it, and nothing is durable yet."""
+    UNKEYED = "unkeyed"
+    """No usable id: passed through unprotected."""
+    PASSED = "passed"
+    """Not an event by its method: passed through unclaimed."""
+    BYPASSED = "bypassed"
+    """Forwarded without a claim while the store was away, as the route wants."""
+
+
+class Reason(StrEnum):
+    """Why a request was rejected: the values of the `reason` label."""
+
+    NO_ROUTE = "no_route"
+    MALFORMED = "malformed"
+    """Not HTTP as we take it: the request line, a header line, framing."""
+    TARGET = "target"
+    """Not in origin form, or with a fragment."""
+    TRANSFER_CODING = "transfer_coding"
+    HEADERS_TOO_LARGE = "headers_too_large"
+    BODY_TOO_LARGE = "body_too_large"
+    BODY_INCOMPLETE = "body_incomplete"
+    """The sender closed in the middle of its body."""
+    BODY_TIMEOUT = "body_timeout"
+    OVERLOADED = "overloaded"
+    """No room in memory for one more body."""
+    NOMINATION = "nomination"
+    """`Connection` names a header that decides about the delivery."""
+    CONFLICTING_ID = "conflicting_id"
+    MISSING_ID = "missing_id"
+    STORE_AWAY = "store_away"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The consumer's own reply, unchanged."""
+
+    reply: Reply
+    verdict: Verdict
+    visible: bool = True
+    """False in `observe`, where we add no headers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The consumer could not be reached, or its answer never came: 502, or 504 after a time-out."""
+
+    verdict: Verdict
+    timed_out: bool
+    sent: bool
+    """Whether the consumer may have received it."""
+    visible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """Already durable: success, without a forward."""
+
+    how: DuplicateReply
+    kept: Reply | None
+    """What the first delivery got, where the route replays and it is still known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Undecided for longer than we may wait: 503 and come again."""
+
+    retry_after: int
+    """Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Not handled. Nothing was claimed and the consumer saw nothing."""
+
+    reason: Reason
+    status: int
+    detail: str
+    retry_after: int | None = None
+
+
+Answer = Answered | Unanswered | Duplicate | Busy | Rejected

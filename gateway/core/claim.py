@@ -1,0 +1,204 @@
+"""Claims: who may forward an event, and what every other delivery of it is told.
+
+One row per event key. A row is
+
+    claimed     a holder (its token, its lease) is forwarding attempt n
+    released    free again: the next delivery takes it as attempt n + 1
+    stored      an inbox entry owns the event; never taken over
+    completed   final: nothing demotes it but an operator's recorded release
+
+A claimed row whose lease has run out is *lapsed*. That is derived from the database's clock and
+never stored, so no sweeper has to run before a retry can win.
+
+*Doubt* says that some earlier attempt may have had its effect. It is sticky: a settlement may add it,
+a take-over of a lapsed claim adds it, nothing removes it. A holder that won with doubt must mark its forward.
+
+Success is monotone: any attempt, however late, may complete the claim, and completes it even if the
+row is gone. A release is fenced: it changes the row only while the same token still holds it.
+
+This module is the executable specification of `store/claims.sql`. It never decides who wins a race: two
+deliveries that arrive together are put in order by the unique key in Postgres, in one statement, and
+this file says what each of them is told. A test feeds both the same histories and wants the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from gateway.core.event import EventKey
+
+
+class State(StrEnum):
+    """What is stored. `lapsed` is not among them on purpose."""
+
+    CLAIMED = "claimed"
+    RELEASED = "released"
+    STORED = "stored"
+    COMPLETED = "completed"
+
+
+class Ending(StrEnum):
+    """How a holder ends its claim."""
+
+    COMPLETE = "complete"
+    RELEASE = "release"
+    RELEASE_DOUBTFUL = "release_doubtful"
+
+
+class StoreAway(Exception):
+    """The store did not answer in time, or said that it cannot write.
+
+    `undecided` is True when the statement may still take effect: the caller then has to give back
+    what it may have won.
+    """
+
+    def __init__(self, why: str, *, undecided: bool = False) -> None:
+        super().__init__(why)
+        self.undecided = undecided
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One delivery that wants to forward an event."""
+
+    key: EventKey
+    route: str
+    token: int
+    """64 random bits, non-negative; the same in each repeat of a call whose reply was lost."""
+    lease: float
+    """Seconds."""
+    fingerprint: int
+    """Eight bits of the body's digest: enough to count bodies that change under one id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The holder ends its claim. Carries all that a completed row needs, should the row be gone."""
+
+    key: EventKey
+    route: str
+    token: int
+    fingerprint: int
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The row. Times are seconds since the epoch on the database's clock."""
+
+    state: State
+    doubtful: bool
+    attempt: int
+    first_seen: float
+    fingerprint: int
+    token: int | None = None
+    """None unless claimed."""
+    lease_until: float | None = None
+    """None unless claimed."""
+
+    def is_open(self, now: float) -> bool:
+        """Free to be taken: released, or claimed under a lease that is over."""
+        return self.state is State.RELEASED or self.is_lapsed(now)
+
+    def is_lapsed(self, now: float) -> bool:
+        """A lease ends at its last moment: at exactly `lease_until` it still holds."""
+        return (
+            self.state is State.CLAIMED and self.lease_until is not None and self.lease_until < now
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Won:
+    """Go on: this delivery holds the claim."""
+
+    attempt: int
+    doubtful: bool
+    """Mark the forward."""
+    took_over: bool
+    """The holder before never settled."""
+    now: float
+    """The database's clock, for ages and stale events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The event is durable already: completed, or stored in the inbox."""
+
+    first_seen: float
+    same_body: bool
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Somebody else is on it and nothing is durable yet."""
+
+    same_body: bool
+    now: float
+
+
+Arrival = Won | Seen | Held
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a settlement found."""
+
+    changed: bool
+    late: bool
+    """A success that came after its lease was lost, or after its row was gone."""
+
+
+def arrive(before: Claim | None, ask: Ask, now: float) -> tuple[Claim, Arrival]:
+    """A delivery meets the claims: the row afterwards, and what the delivery is told."""
+    if before is None:
+        return _held_by(ask, now, attempt=1, doubtful=False, first_seen=now), Won(
+            1, False, False, now
+        )
+    if before.state in (State.COMPLETED, State.STORED):
+        return before, Seen(before.first_seen, before.fingerprint == ask.fingerprint, now)
+    if before.is_open(now):
+        lapsed = before.state is State.CLAIMED
+        attempt, doubtful = before.attempt + 1, before.doubtful or lapsed
+        after = _held_by(ask, now, attempt=attempt, doubtful=doubtful, first_seen=before.first_seen)
+        return after, Won(attempt, doubtful, lapsed, now)
+    if before.token == ask.token:  # our own claim, whose reply was lost on the way
+        return before, Won(before.attempt, before.doubtful, False, now)
+    return before, Held(before.fingerprint == ask.fingerprint, now)
+
+
+def settle(
+    before: Claim | None, settlement: Settlement, now: float
+) -> tuple[Claim | None, Settled]:
+    """A holder, present or past, ends its claim."""
+    mine = before is not None and before.state is State.CLAIMED and before.token == settlement.token
+    if settlement.ending is Ending.COMPLETE:
+        return _complete(before, settlement, now, mine=mine)
+    if before is None or not mine:
+        return before, Settled(changed=False, late=False)
+    doubtful = before.doubtful or settlement.ending is Ending.RELEASE_DOUBTFUL
+    return _free(before, State.RELEASED, doubtful=doubtful), Settled(changed=True, late=False)
+
+
+def _complete(
+    before: Claim | None, done: Settlement, now: float, *, mine: bool
+) -> tuple[Claim, Settled]:
+    if before is None:
+        row = Claim(State.COMPLETED, False, 1, now, done.fingerprint)
+        return row, Settled(changed=True, late=True)
+    if before.state is State.COMPLETED:
+        return before, Settled(changed=False, late=False)
+    return _free(before, State.COMPLETED, doubtful=before.doubtful), Settled(
+        changed=True, late=not mine
+    )
+
+
+def _held_by(ask: Ask, now: float, *, attempt: int, doubtful: bool, first_seen: float) -> Claim:
+    return Claim(
+        State.CLAIMED, doubtful, attempt, first_seen, ask.fingerprint, ask.token, now + ask.lease
+    )
+
+
+def _free(before: Claim, state: State, *, doubtful: bool) -> Claim:
+    return replace(before, state=state, doubtful=doubtful, token=None, lease_until=None)

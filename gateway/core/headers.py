@@ -1,0 +1,219 @@
+"""Headers: what crosses the gateway, what ends at it, and the few lines that it adds.
+
+End-to-end lines cross in order, spelling and number. Hop-by-hop lines (RFC 9110, 7.6.1) end here, and so does
+each line that `Connection` names; because gateway and consumer must see the same message, they are taken away
+*before* an id or a signature is read. A sender that nominates a line on which our decision rests is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from urllib.parse import quote
+
+from gateway.core.event import Delivery, EventKey, RawHeaders
+
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"http2-settings",
+    }
+)
+# Expect ends here too: the gateway answers `100 Continue` itself and sends the body at once.
+_REQUEST_ONLY_HERE = HOP_BY_HOP | {b"expect"}
+_FORWARDING = frozenset(
+    {
+        b"x-forwarded-for",
+        b"x-forwarded-proto",
+        b"x-forwarded-host",
+        b"x-forwarded-port",
+        b"forwarded",
+        b"x-real-ip",
+    }
+)
+_NEVER_NOMINATED = frozenset({b"host", b"content-length"}) | _FORWARDING
+
+Networks = tuple[IPv4Network | IPv6Network, ...]
+
+
+class BadNomination(Exception):
+    """`Connection` names a header that decides about the delivery."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a forward says about itself."""
+
+    event_id: str
+    attempt: int
+    possible_duplicate: bool
+    idempotency_key: str | None = None
+
+
+def end_to_end(headers: RawHeaders, decisive: Container[bytes]) -> RawHeaders:
+    """An inbound request's lines without those that end here.
+
+    `decisive`: lower-case names on which the route's decision rests (its id's header, say).
+    Raises BadNomination when `Connection` names one of them.
+    """
+    nominated = nominations(headers)
+    for name in nominated:
+        if name in decisive or name in _NEVER_NOMINATED or name.startswith(b"dedup-"):
+            raise BadNomination(name.decode("latin-1"))
+    return tuple(
+        (name, value)
+        for name, value in headers
+        if (low := name.lower()) not in _REQUEST_ONLY_HERE
+        and low not in nominated
+        and not _ours(low)
+    )
+
+
+def nominations(headers: RawHeaders) -> frozenset[bytes]:
+    """The lower-case names that the Connection lines list."""
+    return frozenset(
+        token.strip().lower()
+        for name, value in headers
+        if name.lower() == b"connection"
+        for token in value.split(b",")
+        if token.strip()
+    )
+
+
+def outbound(
+    delivery: Delivery,
+    *,
+    host: bytes | None,
+    upstream_host: bytes,
+    trusted: Networks,
+    marks: Marks | None,
+    forwarding: bool,
+) -> RawHeaders:
+    """The complete header lines of a forward, framing included.
+
+    `delivery.headers` are end-to-end lines already. `host`: None keeps the provider's Host (the upstream's
+    address stands in when there is none). `forwarding`: whether X-Forwarded-* are written at all.
+    """
+    lines: list[tuple[bytes, bytes]] = []
+    known, framed, hosted = (
+        (is_trusted(delivery.peer, trusted) if forwarding else True),
+        False,
+        False,
+    )
+    for name, value in delivery.headers:
+        low = name.lower()
+        if low == b"host":
+            lines.append((name, value if host is None else host))
+            hosted = True
+        elif low == b"content-length":
+            framed = True
+            lines.append((name, value))
+        elif known or _dashed(low) not in _FORWARDING:
+            lines.append((name, value))
+    if not hosted:
+        lines.insert(0, (b"Host", host or upstream_host))
+    if delivery.body and not framed:
+        lines.append((b"Content-Length", str(len(delivery.body)).encode()))
+    if forwarding:
+        lines = _with_forwarding(lines, delivery, trusted=known)
+    if marks is not None:
+        lines.extend(_mark_lines(marks, lines))
+    return tuple(lines)
+
+
+def is_trusted(peer: str, networks: Networks) -> bool:
+    """Whether a peer is one whose X-Forwarded-* are believed and extended."""
+    if not networks:
+        return False
+    try:
+        address = ip_address(peer.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    return any(mapped in network for network in networks)
+
+
+def reply_lines(headers: RawHeaders, *, body: bytes, bodiless: bool, complete: bool) -> RawHeaders:
+    """The consumer's header lines as the provider gets them, framed anew.
+
+    `bodiless`: a reply to HEAD, a 204 or a 304, whose Content-Length (if any) describes what is not sent.
+    """
+    nominated = nominations(headers)
+    lines: list[tuple[bytes, bytes]] = []
+    framed = bodiless
+    for name, value in headers:
+        low = name.lower()
+        if low in HOP_BY_HOP or low in nominated or low == b"dedup-verdict":
+            continue
+        if low == b"content-length" and not bodiless:
+            if framed:
+                continue
+            framed, value = True, str(len(body)).encode()
+        if not complete and low == b"content-encoding":
+            continue  # an empty body is not a valid gzip stream
+        lines.append((name, value))
+    if not framed:
+        lines.append((b"Content-Length", str(len(body)).encode()))
+    return tuple(lines)
+
+
+_PLAIN_KEY = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,64}")
+
+
+def idempotency_key(key: EventKey, parts: int) -> str:
+    """The id when it is one short part of visible ASCII (no quote, no backslash), else the hex key."""
+    return key.event_id if parts == 1 and _PLAIN_KEY.fullmatch(key.event_id) else key.digest.hex()
+
+
+def _ours(low: bytes) -> bool:
+    return _dashed(low).startswith(b"dedup-")
+
+
+def _dashed(low: bytes) -> bytes:
+    # CGI consumers read X_Forwarded_For and X-Forwarded-For as one name, so we do too where it matters.
+    return low.replace(b"_", b"-")
+
+
+def _mark_lines(marks: Marks, lines: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    added = [
+        (
+            b"Dedup-Event-Id",
+            quote(marks.event_id.encode("utf-8", "surrogatepass"), safe="").encode(),
+        ),
+        (b"Dedup-Attempt", str(marks.attempt).encode()),
+    ]
+    if marks.possible_duplicate:
+        added.append((b"Dedup-Possible-Duplicate", b"1"))
+    if marks.idempotency_key and not any(name.lower() == b"idempotency-key" for name, _ in lines):
+        added.append((b"Idempotency-Key", marks.idempotency_key.encode()))
+    return added
+
+
+def _with_forwarding(
+    lines: list[tuple[bytes, bytes]], delivery: Delivery, *, trusted: bool
+) -> list[tuple[bytes, bytes]]:
+    """A trusted hop's X-Forwarded-For is extended and the rest of what it said is kept; lines it did not write are added."""
+    peer, said, kept = delivery.peer.encode(), [], []
+    for name, value in lines:
+        if trusted and name.lower() == b"x-forwarded-for":
+            said.append(value)
+        else:
+            kept.append((name, value))
+    present = {name.lower() for name, _ in kept}
+    kept.append((b"X-Forwarded-For", b", ".join([*said, peer])))
+    if b"x-forwarded-proto" not in present:
+        kept.append((b"X-Forwarded-Proto", delivery.scheme.encode()))
+    host = delivery.header(b"host")
+    if host and b"x-forwarded-host" not in present:
+        kept.append((b"X-Forwarded-Host", host))
+    return kept

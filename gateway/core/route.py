@@ -1,0 +1,200 @@
+"""Routes: what configuration becomes once it is valid. Nothing in here is optional by accident.
+
+Defaults are resolved in `config.py`; inside the program a policy is a value, not a question. Spans that the
+hop or the loop measures are float seconds, spans of days are timedelta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from gateway.core.keying import Location, Recipe
+from gateway.core.outcome import StatusPolicy
+from gateway.core.retention import Promise, floor
+
+# What a holder needs beside its waits: one settlement, and a pause of the process.
+LEASE_MARGIN = 5.0
+# D1: nobody waits longer for somebody else's result than this, whatever the provider allows.
+LONGEST_BUSY_WAIT = 10.0
+BUSY_WAIT_WITHOUT_PROMISE = 5.0
+
+
+class Mode(StrEnum):
+    """When is the event claimed for real?"""
+
+    OBSERVE = "observe"
+    FORWARD = "forward"
+
+
+class OnMissingId(StrEnum):
+    """What happens to a delivery without a usable id (D4)."""
+
+    FORWARD = "forward"
+    REFUSE = "refuse"
+
+
+class OnStoreDown(StrEnum):
+    """What happens to a delivery while the store is away (D2)."""
+
+    REFUSE = "refuse"
+    FORWARD = "forward"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How the consumer proves itself to us, and we to it. Paths of PEM files; None is the system's trust, or no certificate."""
+
+    ca: str | None
+    cert: str | None
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where a consumer is, and the limits of the hop. Seconds and bytes."""
+
+    scheme: str
+    host: str
+    """A name or an address; an IPv6 address without brackets."""
+    port: int
+    path: str | None
+    """Replaces the route's own path at the front of the target; None leaves the target as it came."""
+    host_header: str | None
+    """What the consumer sees as Host; None preserves the provider's."""
+    tls: Tls
+    concurrency: int
+    slot_timeout: float
+    """The longest wait for one of the `concurrency` slots."""
+    connect_timeout: float
+    """Name look-up, TCP and TLS together."""
+    write_timeout: float
+    first_byte_timeout: float
+    """From the last byte written to the first of the reply."""
+    timeout: float
+    """From the first byte written to the last of the reply."""
+    max_reply: int
+    """A longer reply body is cut off; its status still counts."""
+
+    @property
+    def authority(self) -> str:
+        """Host and port as a Host header writes them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        usual = {"http": 80, "https": 443}[self.scheme]
+        return host if self.port == usual else f"{host}:{self.port}"
+
+    @property
+    def longest(self) -> float:
+        """All that one forward may take."""
+        return self.slot_timeout + self.connect_timeout + self.timeout
+
+
+@dataclass(frozen=True, slots=True)
+class StandardReply:
+    """`{"received": true, "duplicate": true}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReply:
+    """What the first delivery got: status, content type and up to 16 KiB of body."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedReply:
+    """What the route says."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+DuplicateReply = StandardReply | ReplayReply | FixedReply
+
+REPLAY_LIMIT = 16 * 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path, where the id is, a mode and one upstream."""
+
+    name: str
+    path: str
+    """Whole raw segments, no trailing slash: `/hooks/orders` takes itself and what is below it. `` takes everything."""
+    hosts: tuple[str, ...]
+    """Lower case, without port; empty for any host."""
+    upstream: Upstream
+    mode: Mode
+    recipe: Recipe
+    event_type: Location | None
+    event_time: Location | None
+    promise: Promise | None
+    own_replay: timedelta
+    retention: timedelta
+    methods: frozenset[str]
+    """Upper case. A request with another method passes through unclaimed (D11)."""
+    missing_id: OnMissingId
+    on_store_down: OnStoreDown
+    status: StatusPolicy
+    duplicate_reply: DuplicateReply
+    lease: float
+    """Seconds; at least `upstream.longest + LEASE_MARGIN` (D7)."""
+    body_limit: int
+    """Bytes."""
+    idempotency_key: bool
+
+    @property
+    def floor(self) -> timedelta | None:
+        """The least retention that keeps the promise; None without one."""
+        return floor(self.promise, self.own_replay)
+
+    @property
+    def busy_wait(self) -> float:
+        """Seconds that a duplicate waits for the first one's result (D1)."""
+        if self.promise is None or self.promise.timeout is None:
+            return BUSY_WAIT_WITHOUT_PROMISE
+        return min(max(self.promise.timeout.total_seconds() - 1, 0.0), LONGEST_BUSY_WAIT)
+
+
+class RouteTable:
+    """Which route a request is for: the most specific host wins, then the longest path."""
+
+    def __init__(self, routes: tuple[Route, ...]) -> None:
+        self.routes = routes
+        self._by_host: dict[str | None, list[Route]] = {}
+        for route in sorted(routes, key=lambda r: len(r.path), reverse=True):
+            for host in route.hosts or (None,):
+                self._by_host.setdefault(host, []).append(route)
+
+    def find(self, target: str, host: bytes | None) -> Route | None:
+        """Compares raw paths, segment by segment, undecoded."""
+        path = target.partition("?")[0]
+        name = bare_host(host)
+        if name is not None and (route := _longest(self._by_host.get(name, ()), path)):
+            return route
+        return _longest(self._by_host.get(None, ()), path)
+
+
+def bare_host(host: bytes | None) -> str | None:
+    """A Host header's name in lower case, without port and final dot."""
+    if not host:
+        return None
+    text = host.decode("latin-1").lower()
+    name = text.partition("]")[0] + "]" if text.startswith("[") else text.partition(":")[0]
+    return name.rstrip(".")
+
+
+def rewritten(target: str, route: Route) -> str:
+    """The target that the consumer sees: an upstream path replaces the route's, the rest and the raw query follow."""
+    if route.upstream.path is None:
+        return target
+    rest = target[len(route.path) :]
+    path = route.upstream.path.rstrip("/") if rest.startswith("/") else route.upstream.path
+    return path + rest
+
+
+def _longest(routes: list[Route] | tuple[()], path: str) -> Route | None:
+    for route in routes:
+        if path.startswith(route.path) and path[len(route.path) : len(route.path) + 1] in ("", "/"):
+            return route
+    return None

@@ -1,0 +1,1 @@
+"""Postgres: named statements, batches, migrations and the embedded server."""

@@ -1,0 +1,1 @@
+"""The side that providers and probes see: an aiohttp server, raw bytes in, raw bytes out."""
