@@ -1,7 +1,7 @@
 """Answers: what a delivery is finally told, before it is put into words for HTTP.
 
-Every delivery of a route ends in exactly one of these. Those with a verdict count as deliveries, `Rejected` ones
-as rejections; together they add up to the requests.
+Every delivery of a route ends in exactly one of these. Those with a verdict count as deliveries,
+`Rejected` ones as rejections; together they add up to the requests.
 """
 
 from __future__ import annotations

@@ -10,15 +10,17 @@ One row per event key. A row is
 A claimed row whose lease has run out is *lapsed*. That is derived from the database's clock and
 never stored, so no sweeper has to run before a retry can win.
 
-*Doubt* says that some earlier attempt may have had its effect. It is sticky: a settlement may add it,
-a take-over of a lapsed claim adds it, nothing removes it. A holder that won with doubt must mark its forward.
+*Doubt* says that some earlier attempt may have had its effect. It is sticky: a settlement may add
+it, a take-over of a lapsed claim adds it, nothing removes it. A holder that won with doubt must
+mark its forward.
 
 Success is monotone: any attempt, however late, may complete the claim, and completes it even if the
 row is gone. A release is fenced: it changes the row only while the same token still holds it.
 
-This module is the executable specification of `store/claims.sql`. It never decides who wins a race: two
-deliveries that arrive together are put in order by the unique key in Postgres, in one statement, and
-this file says what each of them is told. A test feeds both the same histories and wants the same rows.
+This module is the executable specification of `store/claims.sql`. It never decides who wins a race:
+two deliveries that arrive together are put in order by the unique key in Postgres, in one
+statement, and this file says what each of them is told. A test feeds both the same histories and
+wants the same rows.
 """
 
 from __future__ import annotations

@@ -1,0 +1,67 @@
+"""One route's way to its consumer: what leaves us, and what came of it."""
+
+from __future__ import annotations
+
+from gateway.core import headers, outcome
+from gateway.core.answer import Answer, Answered, Unanswered, Verdict
+from gateway.core.event import Delivery
+from gateway.core.headers import Marks, Networks
+from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
+from gateway.core.route import Mode, Route, rewritten
+from gateway.flow.needs import Clock, Consumer, Counts
+
+
+class Sender:
+    """Forwards deliveries of one route and counts what became of them."""
+
+    def __init__(
+        self, route: Route, consumer: Consumer, trusted: Networks, counts: Counts, clock: Clock
+    ) -> None:
+        self._route = route
+        self._consumer = consumer
+        self._trusted = trusted
+        self._counts = counts
+        self._clock = clock
+        upstream = route.upstream
+        self._host = None if upstream.host_header is None else upstream.host_header.encode()
+        self._authority = upstream.authority.encode()
+        self._slow = float("inf")
+        if route.promise is not None and route.promise.timeout is not None:
+            self._slow = route.promise.timeout.total_seconds()
+
+    async def send(
+        self, delivery: Delivery, marks: Marks | None = None, send_before: float | None = None
+    ) -> Outcome:
+        """One forward. `send_before`: monotonic seconds, see `Consumer.send`."""
+        lines = headers.outbound(
+            delivery,
+            host=self._host,
+            upstream_host=self._authority,
+            trusted=self._trusted,
+            marks=marks,
+            forwarding=self._route.mode is not Mode.OBSERVE,
+        )
+        started = self._clock()
+        result = await self._consumer.send(
+            delivery.method,
+            rewritten(delivery.target, self._route),
+            lines,
+            delivery.body,
+            send_before=send_before,
+        )
+        seconds = self._clock() - started
+        self._counts.forward(
+            self._route.name, outcome.name_of(result), seconds, slow=seconds > self._slow
+        )
+        return result
+
+
+def answer_to(result: Outcome, verdict: Verdict, *, visible: bool = True) -> Answer:
+    """What the provider is told after a forward."""
+    match result:
+        case Delivered(reply) | Refused(reply):
+            return Answered(reply, verdict, visible)
+        case Unreached(timed_out=timed_out):
+            return Unanswered(verdict, timed_out, sent=False, visible=visible)
+        case Ambiguous(timed_out=timed_out):
+            return Unanswered(verdict, timed_out, sent=True, visible=visible)

@@ -1,0 +1,108 @@
+"""Receiving in observe mode: the same claims, and nothing that a provider or a consumer could
+notice.
+
+Everything is forwarded, at most a quarter of a second late when the store is away; nothing is
+answered by us, no header is added, no delivery waits for another. The claims are those of forward
+mode, so switching over is a reload that keeps the memory. Without a won claim only success is
+settled.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from gateway.core import keying, outcome
+from gateway.core.answer import Answer, Verdict
+from gateway.core.claim import Arrival, Ask, Ending, Held, Seen, StoreAway, Won
+from gateway.core.event import Delivery, EventKey
+from gateway.core.keying import Reading
+from gateway.core.outcome import Delivered, Outcome
+from gateway.core.route import Route
+from gateway.flow.forward import Sender, answer_to
+from gateway.flow.notes import Event, Notes
+from gateway.flow.receive import Shared, ending_of
+
+# An observer must be harmless: this is all the delay that an absent store may cause.
+OBSERVE_WITHIN = 0.25
+
+
+class ObserveRoute:
+    """`mode: observe`: forward everything, learn who would have been a duplicate."""
+
+    def __init__(self, route: Route, sender: Sender, shared: Shared) -> None:
+        self.route = route
+        self._sender = sender
+        self._shared = shared
+        self._notes = Notes(route, shared.counts, each_delivery=shared.log_deliveries)
+
+    async def receive(self, delivery: Delivery) -> Answer:
+        """Forward one delivery as it came, and count it once."""
+        answer = await self._answer(delivery)
+        self._notes.told(answer)
+        return answer
+
+    async def _answer(self, delivery: Delivery) -> Answer:
+        if delivery.method not in self.route.methods:
+            return await self._through(delivery, Verdict.PASSED)
+        reading = Reading(delivery)
+        key = reading.identify(self.route.recipe)
+        if not isinstance(key, EventKey):
+            return await self._through(delivery, Verdict.UNKEYED)
+        print_ = keying.fingerprint(delivery.body)
+        return await self._observed(Event(delivery, key, reading, print_, self._shared.dice()))
+
+    async def _through(self, delivery: Delivery, verdict: Verdict) -> Answer:
+        return answer_to(await self._sender.send(delivery), verdict, visible=False)
+
+    async def _observed(self, event: Event) -> Answer:
+        lease_end = self._shared.clock() + self.route.lease
+        arrival = await self._arrive(event)
+        verdict = self._verdict(event, arrival)
+        result = await self._sender.send(event.delivery)
+        self._settle(event, arrival, result, lease_end)
+        attempt = arrival.attempt if isinstance(arrival, Won) else 0
+        self._notes.delivery(event, verdict, outcome.name_of(result), attempt)
+        return answer_to(result, verdict, visible=False)
+
+    async def _arrive(self, event: Event) -> Arrival | None:
+        route = self.route
+        ask = Ask(event.key, route.name, event.token, route.lease, event.fingerprint)
+        try:
+            return await self._shared.claims.arrive(ask, within=OBSERVE_WITHIN)
+        except StoreAway:
+            return None
+
+    def _verdict(self, event: Event, arrival: Arrival | None) -> Verdict:
+        match arrival:
+            case None:
+                return Verdict.BYPASSED
+            case Won():
+                self._notes.won(event, arrival)
+                self._notes.is_stale(event, arrival)
+                return Verdict.FIRST
+            case Seen():
+                self._notes.duplicate(event, arrival, met_live=False)
+                return Verdict.DUPLICATE
+            case Held():
+                self._notes.held(event, arrival)
+                self._notes.concurrent(event)
+                return Verdict.DUPLICATE
+            case _:
+                assert_never(arrival)
+
+    def _settle(
+        self, event: Event, arrival: Arrival | None, result: Outcome, lease_end: float
+    ) -> None:
+        """In the background: an observer does not delay the reply.
+
+        A release goes out also when the store never answered: it is fenced by our token, and the
+        claim may have been made all the same.
+        """
+        if isinstance(result, Delivered):
+            self._notes.accepted(event, arrival if isinstance(arrival, Won) else None)
+        elif isinstance(arrival, Seen | Held):
+            return
+        ending = ending_of(result)
+        if isinstance(arrival, Seen) and ending is Ending.COMPLETE:
+            return  # completed already
+        self._shared.recorder.record_later(event.ending(self.route, ending), lease_end)

@@ -1,0 +1,138 @@
+"""Recording: settlements that reach the store, sooner or later.
+
+A settlement that does not get through at once is repeated in the background. A success is repeated
+until it is recorded or the process ends: losing it would send the event again, marked. A release is
+repeated until its lease is over: from then on the claim has lapsed and the next delivery takes it
+over, marked.
+
+The same repetition gives back a claim whose making stayed unknown: nothing was sent under it, so
+the release is fenced and not doubtful, and goes on until it has hit or the lease is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from gateway.core.claim import Ending, Settled, Settlement, StoreAway
+from gateway.flow.needs import Claims, Clock, Counts
+
+log = logging.getLogger("gateway.record")
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+
+# Apart by enough that ten thousand of them do not keep a returning store from returning.
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 5.0
+# Successes of bypassed deliveries pile up while the store is away. 100,000 of them are about 50 MB.
+MOST_PENDING = 100_000
+
+
+class Recorder:
+    """Settles claims for all routes of a process."""
+
+    def __init__(self, claims: Claims, counts: Counts, clock: Clock, spawn: Spawn) -> None:
+        self._claims = claims
+        self._counts = counts
+        self._clock = clock
+        self._spawn = spawn
+        self.pending = 0
+        self._progress = asyncio.Event()
+
+    async def record(
+        self, settlement: Settlement, lease_end: float, then: Callable[[], None] | None = None
+    ) -> bool:
+        """Settle now if the store takes it within a second, else go on in the background.
+
+        True when it is recorded. Otherwise `then` is called once nothing more will be done about
+        it. `lease_end`: monotonic seconds.
+        """
+        try:
+            self._note(settlement, await self._claims.settle(settlement))
+        except StoreAway as away:
+            log.warning("settle_postponed", extra=_fields(settlement, why=str(away)))
+            self._later(settlement, lease_end, then, until_it_hits=False)
+            return False
+        return True
+
+    def record_later(self, settlement: Settlement, lease_end: float) -> None:
+        """The same, all of it in the background, for a holder that may not have held the claim."""
+        self._later(settlement, lease_end, None, until_it_hits=False)
+
+    def withdraw(self, settlement: Settlement, lease_end: float) -> None:
+        """Give back a claim that may have been made without our knowing."""
+        self._later(settlement, lease_end, None, until_it_hits=True)
+
+    async def drain(self, within: float) -> int:
+        """Wait for what is pending; returns how many settlements were given up."""
+        end = self._clock() + within
+        while self.pending and (left := end - self._clock()) > 0:
+            self._progress.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._progress.wait()
+            except TimeoutError:
+                break
+        return self.pending
+
+    def _later(
+        self,
+        settlement: Settlement,
+        lease_end: float,
+        then: Callable[[], None] | None,
+        *,
+        until_it_hits: bool,
+    ) -> None:
+        if self.pending >= MOST_PENDING:
+            log.error("settlement_dropped", extra=_fields(settlement, why="too many are pending"))
+            if then:
+                then()
+            return
+        self.pending += 1
+        self._spawn(self._repeat(settlement, lease_end, then, until_it_hits=until_it_hits))
+
+    async def _repeat(
+        self,
+        settlement: Settlement,
+        lease_end: float,
+        then: Callable[[], None] | None,
+        *,
+        until_it_hits: bool,
+    ) -> None:
+        pause = FIRST_PAUSE
+        try:
+            while True:
+                try:
+                    settled = await self._claims.settle(settlement)
+                except StoreAway:
+                    pass
+                else:
+                    if settled.changed or not until_it_hits:
+                        if then:
+                            self._note(settlement, settled)
+                        return
+                if settlement.ending is not Ending.COMPLETE and self._clock() > lease_end:
+                    return
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+        finally:
+            self.pending -= 1
+            self._progress.set()
+            if then:
+                then()
+
+    def _note(self, settlement: Settlement, settled: Settled) -> None:
+        if settled.late:
+            self._counts.late_success(settlement.route)
+            log.warning("late_success", extra=_fields(settlement))
+
+
+def _fields(settlement: Settlement, **more: str) -> dict[str, str]:
+    return {
+        "route": settlement.route,
+        "event_id": settlement.key.event_id[:255],
+        "ending": settlement.ending.value,
+        **more,
+    }

@@ -1,0 +1,70 @@
+"""Logs: one JSON object per line on stderr, an event name and fields, UTC.
+
+Everything that is written goes through `json.dumps` with ASCII escapes, so no id can forge a line
+or drive a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+# What every LogRecord has; anything else on it is a field that the caller gave as `extra`.
+_OWN = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "taskName"}
+
+EVENTS = {
+    "config_invalid": "a changed configuration was not taken; the old one runs on",
+    "config_reloaded": "a changed configuration is in force",
+    "config_warning": "something in the configuration that an operator should know",
+    "delivery": "one delivery (only with log_deliveries)",
+    "drained": "what was in flight has ended",
+    "draining": "SIGTERM or SIGINT came",
+    "embedded_store": "where the embedded store's files are, and what became of its server",
+    "embedded_store_restarted": "the embedded server had died and is back",
+    "internal_error": "a request failed in a way that nobody foresaw",
+    "late_success": "a success was recorded after its lease was lost",
+    "lease_lapsed": "a claim was taken over from a holder that never settled",
+    "listening": "an address is bound",
+    "payload_mismatch": "one id came with two bodies",
+    "possible_double": "an event was accepted after an attempt that may have had its effect",
+    "reply_not_replayable": "a reply that the route wants replayed could not be kept or read",
+    "restart_needed": "settings changed that only a restart takes",
+    "settle_postponed": "a settlement did not reach the store at once and is repeated",
+    "settlement_dropped": "a settlement was given up",
+    "stale_event": "a new event is older than the retention",
+    "started": "the gateway runs",
+    "stopped": "the gateway has ended",
+    "store_away": "the store does not answer or takes no writes",
+    "store_migrated": "migrations were applied",
+    "store_up": "the store answers and takes writes",
+    "task_failed": "a background task failed in a way that nobody foresaw",
+}
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """`event` is the message; exceptions become one more field."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {
+            "at": at.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line.update((k, v) for k, v in record.__dict__.items() if k not in _OWN)
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def configure(level: int = logging.INFO) -> None:
+    """Send everything to stderr as JSON lines; libraries from WARNING on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("gateway").setLevel(level)
