@@ -6,22 +6,27 @@ import re
 from datetime import timedelta
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d|w))+")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_SIZE = re.compile(r"(\d+)(B|KiB|MiB|GiB)")
+_SIZE = re.compile(r"([0-9]{1,15})(B|KiB|MiB|GiB)")
 
 
 def parse_duration(text: str) -> timedelta:
-    """`8s`, `250ms`, `1h30m`, `45d`. Raises ValueError that says what to write instead."""
+    """`8s`, `250ms`, `1h30m`, `45d`, and `0`, which is the same in every unit.
+
+    Raises ValueError that says what to write instead.
+    """
+    if text == "0":
+        return timedelta(0)
     if not _DURATION.fullmatch(text):
         raise ValueError(
-            f"{text!r} is not a duration: write a number with a unit, as in 8s, 5m, 72h, 45d"
+            f"{text!r} is not a duration; write a number with a unit, as in 8s, 5m, 72h, 45d"
         )
     try:
         return timedelta(seconds=sum(float(n) * _UNITS[unit] for n, unit in _PART.findall(text)))
     except OverflowError:
-        raise ValueError(f"{text!r} is longer than any clock here can count") from None
+        raise ValueError(f"{text!r} is too long; write at most some thousands of years") from None
 
 
 def format_duration(span: timedelta) -> str:
@@ -40,7 +45,7 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if not match:
         raise ValueError(
-            f"{text!r} is not a size: write a whole number with a unit, as in 512B, 64KiB, 25MiB, 1GiB"
+            f"{text!r} is not a size; write a whole number with a unit, as in 512B, 64KiB, 25MiB"
         )
     return int(match[1]) * _SIZES[match[2]]
 

@@ -1,8 +1,9 @@
 """Headers: what crosses the gateway, what ends at it, and the few lines that it adds.
 
-End-to-end lines cross in order, spelling and number. Hop-by-hop lines (RFC 9110, 7.6.1) end here, and so does
-each line that `Connection` names; because gateway and consumer must see the same message, they are taken away
-*before* an id or a signature is read. A sender that nominates a line on which our decision rests is refused.
+End-to-end lines cross in order, spelling and number. Hop-by-hop lines (RFC 9110, 7.6.1) end here,
+and so does each line that `Connection` names; because gateway and consumer must see the same
+message, they are taken away *before* an id or a signature is read. A sender that nominates a line on
+which our decision rests is refused.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 from dataclasses import dataclass
+from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from urllib.parse import quote
 
@@ -101,28 +103,22 @@ def outbound(
 ) -> RawHeaders:
     """The complete header lines of a forward, framing included.
 
-    `delivery.headers` are end-to-end lines already. `host`: None keeps the provider's Host (the upstream's
-    address stands in when there is none). `forwarding`: whether X-Forwarded-* are written at all.
+    `delivery.headers` are end-to-end lines already. `host`: None keeps the provider's Host (the
+    upstream's address stands in when there is none). `forwarding`: are X-Forwarded-* written?
     """
+    # Without forwarding lines of our own, a sender's are none of our business.
+    known = is_trusted(delivery.peer, trusted) if forwarding else True
     lines: list[tuple[bytes, bytes]] = []
-    known, framed, hosted = (
-        (is_trusted(delivery.peer, trusted) if forwarding else True),
-        False,
-        False,
-    )
+    names = set()
     for name, value in delivery.headers:
         low = name.lower()
-        if low == b"host":
-            lines.append((name, value if host is None else host))
-            hosted = True
-        elif low == b"content-length":
-            framed = True
-            lines.append((name, value))
-        elif known or _dashed(low) not in _FORWARDING:
-            lines.append((name, value))
-    if not hosted:
+        if not known and _dashed(low) in _FORWARDING:
+            continue
+        names.add(low)
+        lines.append((name, host if low == b"host" and host is not None else value))
+    if b"host" not in names:
         lines.insert(0, (b"Host", host or upstream_host))
-    if delivery.body and not framed:
+    if delivery.body and b"content-length" not in names:
         lines.append((b"Content-Length", str(len(delivery.body)).encode()))
     if forwarding:
         lines = _with_forwarding(lines, delivery, trusted=known)
@@ -146,7 +142,8 @@ def is_trusted(peer: str, networks: Networks) -> bool:
 def reply_lines(headers: RawHeaders, *, body: bytes, bodiless: bool, complete: bool) -> RawHeaders:
     """The consumer's header lines as the provider gets them, framed anew.
 
-    `bodiless`: a reply to HEAD, a 204 or a 304, whose Content-Length (if any) describes what is not sent.
+    `bodiless`: a reply to HEAD, a 204 or a 304, whose Content-Length (if any) describes what is
+    not sent.
     """
     nominated = nominations(headers)
     lines: list[tuple[bytes, bytes]] = []
@@ -167,11 +164,13 @@ def reply_lines(headers: RawHeaders, *, body: bytes, bodiless: bool, complete: b
     return tuple(lines)
 
 
+# Many servers take 8 KiB of header lines in all, so one of ours must stay far below that.
+LONGEST_ID_LINE = 1024
 _PLAIN_KEY = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,64}")
 
 
 def idempotency_key(key: EventKey, parts: int) -> str:
-    """The id when it is one short part of visible ASCII (no quote, no backslash), else the hex key."""
+    """The id if it is one short part of visible ASCII without quote and backslash, else the key."""
     return key.event_id if parts == 1 and _PLAIN_KEY.fullmatch(key.event_id) else key.digest.hex()
 
 
@@ -180,16 +179,13 @@ def _ours(low: bytes) -> bool:
 
 
 def _dashed(low: bytes) -> bytes:
-    # CGI consumers read X_Forwarded_For and X-Forwarded-For as one name, so we do too where it matters.
+    # CGI consumers read X_Forwarded_For and X-Forwarded-For as one name, so here they are one.
     return low.replace(b"_", b"-")
 
 
 def _mark_lines(marks: Marks, lines: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     added = [
-        (
-            b"Dedup-Event-Id",
-            quote(marks.event_id.encode("utf-8", "surrogatepass"), safe="").encode(),
-        ),
+        (b"Dedup-Event-Id", _id_line(marks.event_id)),
         (b"Dedup-Attempt", str(marks.attempt).encode()),
     ]
     if marks.possible_duplicate:
@@ -199,10 +195,20 @@ def _mark_lines(marks: Marks, lines: list[tuple[bytes, bytes]]) -> list[tuple[by
     return added
 
 
+def _id_line(event_id: str) -> bytes:
+    """Percent-encoded; an id too long for a header as `sha256:` and a digest, never cut.
+
+    A percent-encoded id has no colon, so the two cannot be mistaken for each other.
+    """
+    raw = event_id.encode("utf-8", "surrogatepass")
+    line = quote(raw, safe="").encode()
+    return line if len(line) <= LONGEST_ID_LINE else b"sha256:" + sha256(raw).hexdigest().encode()
+
+
 def _with_forwarding(
     lines: list[tuple[bytes, bytes]], delivery: Delivery, *, trusted: bool
 ) -> list[tuple[bytes, bytes]]:
-    """A trusted hop's X-Forwarded-For is extended and the rest of what it said is kept; lines it did not write are added."""
+    """A trusted hop's X-Forwarded-For is extended, the rest it said is kept, gaps are filled."""
     peer, said, kept = delivery.peer.encode(), [], []
     for name, value in lines:
         if trusted and name.lower() == b"x-forwarded-for":

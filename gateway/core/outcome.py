@@ -73,6 +73,8 @@ class StatusPolicy:
 
     success: frozenset[int]
     refused_before_effect: frozenset[int]
+    overload_is_refusal: bool = True
+    """Whether 503 with Retry-After is one too; False where a route has a list of its own."""
 
 
 # 400 to 429: the consumer's own checks said no before it acted. 408 and 409 are not among them: a
@@ -84,18 +86,19 @@ SUCCESS = frozenset(range(200, 300))
 def judge(reply: Reply, policy: StatusPolicy) -> Outcome:
     """What a reply means under a route's policy.
 
-    503 counts as a refusal before any effect only together with Retry-After (and unless the route
-    lists it): a consumer that can name a time has seen its own overload, a proxy in front of a
-    crashed one has not. A broken-off body makes any other status ambiguous: nobody can tell
-    what the rest would have said.
+    By default, 503 counts as a refusal before any effect only together with Retry-After: a consumer
+    that can name a time has seen its own overload, a proxy in front of a crashed one has not. A
+    broken-off body makes any other status ambiguous: nobody can tell what the rest would have said.
     """
     if reply.status in policy.success:
         return Delivered(reply)
     if not reply.complete:
         return Ambiguous("reply_broken_off")
-    if reply.status == 503 and any(name.lower() == b"retry-after" for name, _ in reply.headers):
-        return Refused(reply, doubtful=False)
-    return Refused(reply, doubtful=reply.status not in policy.refused_before_effect)
+    overloaded = reply.status == 503 and any(n.lower() == b"retry-after" for n, _ in reply.headers)
+    before_effect = reply.status in policy.refused_before_effect or (
+        overloaded and policy.overload_is_refusal
+    )
+    return Refused(reply, doubtful=not before_effect)
 
 
 def name_of(outcome: Outcome) -> str:

@@ -1,18 +1,19 @@
-"""Retention: how long claims have to be kept for duplicates to be recognised, and how old a duplicate is.
+"""Retention: how long claims are kept so that duplicates are recognised; how old a duplicate is.
 
-An old event can come back by three paths that can follow one another, so they add up to the *floor*:
-the provider's own retries (retry horizon), a person's redrive (redrive window), and our own tools (own replay).
+An old event can come back by three paths that can follow one another, so they add up to the
+*floor*: the provider's own retries (retry horizon), a person's redrive (redrive window), and our
+own tools (own replay).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 
 # A quarter above the floor: promises are rounded figures, and providers stretch them on bad days.
 MARGIN = 1.25
-# Without any promise on file: 30 days of redrive is the longest window that is common among providers, doubled.
+# Without any promise on file: 30 days, the longest redrive window common among providers, doubled.
 DEFAULT_WITHOUT_PROMISE = timedelta(days=60)
 # What an unnamed part of a promise counts as.
 UNKNOWN_PART = timedelta(days=7)
@@ -59,7 +60,10 @@ def shortfall(retention: timedelta, needed: timedelta | None) -> timedelta:
 
 
 def shape_of(age: float, promise: Promise | None) -> Shape:
-    """A duplicate of a settled event: a retry within the promised horizon, a redrive after it. `age` in seconds."""
+    """A duplicate of a settled event: a retry within the promised horizon, a redrive after it.
+
+    `age` in seconds.
+    """
     horizon = UNKNOWN_PART if promise is None else promise.retry_horizon
     return Shape.RETRY if age <= horizon.total_seconds() else Shape.REDRIVE
 
@@ -82,7 +86,7 @@ def parse_event_time(text: str) -> float | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment.astimezone(UTC).timestamp() if moment.tzinfo else None
+    return moment.timestamp() if moment.tzinfo else None
 
 
 def _is_number(text: str) -> bool:

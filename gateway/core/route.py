@@ -1,7 +1,7 @@
 """Routes: what configuration becomes once it is valid. Nothing in here is optional by accident.
 
-Defaults are resolved in `config.py`; inside the program a policy is a value, not a question. Spans that the
-hop or the loop measures are float seconds, spans of days are timedelta.
+Defaults are resolved in `config`; inside the program a policy is a value, not a question. Spans
+that the hop or the loop measures are float seconds, spans of days are timedelta.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from gateway.core.keying import Location, Recipe
+from gateway.core.keying import Recipe
+from gateway.core.location import Location
 from gateway.core.outcome import StatusPolicy
 from gateway.core.retention import Promise, floor
 
@@ -44,7 +45,10 @@ class OnStoreDown(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How the consumer proves itself to us, and we to it. Paths of PEM files; None is the system's trust, or no certificate."""
+    """How the consumer proves itself to us, and we to it: paths of PEM files.
+
+    None is the system's trust, or no certificate.
+    """
 
     ca: str | None
     cert: str | None
@@ -60,7 +64,7 @@ class Upstream:
     """A name or an address; an IPv6 address without brackets."""
     port: int
     path: str | None
-    """Replaces the route's own path at the front of the target; None leaves the target as it came."""
+    """Replaces the route's path at the front of the target; None leaves the target as it came."""
     host_header: str | None
     """What the consumer sees as Host; None preserves the provider's."""
     tls: Tls
@@ -120,7 +124,10 @@ class Route:
 
     name: str
     path: str
-    """Whole raw segments, no trailing slash: `/hooks/orders` takes itself and what is below it. `` takes everything."""
+    """Whole raw segments, no trailing slash: `/hooks/orders` takes itself and what is below it.
+
+    The empty text takes everything.
+    """
     hosts: tuple[str, ...]
     """Lower case, without port; empty for any host."""
     upstream: Upstream
@@ -185,7 +192,10 @@ def bare_host(host: bytes | None) -> str | None:
 
 
 def rewritten(target: str, route: Route) -> str:
-    """The target that the consumer sees: an upstream path replaces the route's, the rest and the raw query follow."""
+    """The target that the consumer sees.
+
+    An upstream path replaces the route's; the rest and the raw query follow.
+    """
     if route.upstream.path is None:
         return target
     rest = target[len(route.path) :]

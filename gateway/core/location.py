@@ -1,0 +1,197 @@
+"""Locations: where on a delivery a value is, and how people write that down.
+
+header:NAME          a header's value; every line of that name must agree
+json:/pointer        a member of the JSON body, by JSON pointer (RFC 6901)
+form:NAME            a field of an urlencoded body
+query:NAME           a parameter of the target's query
+literal:TEXT         a fixed text
+a | b                the first that is present
+sha256(LOCATION)     the hex digest of a value that is itself the identity
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header's value; every line of that name must agree."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """A member of the JSON body."""
+
+    pointer: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A field of an urlencoded body."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parameter of the target's query."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A fixed text: a scope, or a part of a composite."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sha256:
+    """The hex digest of another location's value."""
+
+    inner: Location
+
+
+@dataclass(frozen=True, slots=True)
+class FirstOf:
+    """The first location that is present."""
+
+    options: tuple[Location, ...]
+
+
+Location = Header | Json | Form | Query | Literal | Sha256 | FirstOf
+
+
+def parse_location(text: str) -> Location:
+    """Read `header:X`, `json:/a/0`, `a | b`, `sha256(…)`.
+
+    Raises ValueError that says what to write instead.
+    """
+    options = tuple(_parse_one(part) for part in _split_options(text.strip()))
+    return options[0] if len(options) == 1 else FirstOf(options)
+
+
+def describe(location: Location) -> str:
+    """The location as a user writes it; `parse_location` reads it back."""
+    match location:
+        case Header(name):
+            return f"header:{name}"
+        case Json(pointer):
+            return "json:" + "".join(f"/{_escaped(step)}" for step in pointer)
+        case Form(name):
+            return f"form:{name}"
+        case Query(name):
+            return f"query:{name}"
+        case Literal(text):
+            return f"literal:{text}"
+        case Sha256(inner):
+            return f"sha256({describe(inner)})"
+        case FirstOf(options):
+            return " | ".join(describe(option) for option in options)
+        case _:
+            assert_never(location)
+
+
+def may_be_constant(location: Location) -> bool:
+    """Whether two unrelated deliveries can get the same value from it without saying anything."""
+    match location:
+        case Literal():
+            return True
+        case Sha256(inner):
+            return may_be_constant(inner)
+        case FirstOf(options):
+            return any(may_be_constant(option) for option in options)
+        case Header() | Json() | Form() | Query():
+            return False
+        case _:
+            assert_never(location)
+
+
+def header_names(locations: Iterable[Location]) -> Iterable[str]:
+    """The names of all headers that the locations read, as they were written."""
+    for location in locations:
+        match location:
+            case Header(name):
+                yield name
+            case Sha256(inner):
+                yield from header_names((inner,))
+            case FirstOf(options):
+                yield from header_names(options)
+            case Json() | Form() | Query() | Literal():
+                pass
+            case _:
+                assert_never(location)
+
+
+def _split_options(text: str) -> list[str]:
+    # A pipe may be part of a name or a literal; only one with white space around it divides.
+    options: list[str] = []
+    for piece in re.split(r"\s+\|\s+", text):
+        if options and options[-1].startswith("sha256(") and not options[-1].endswith(")"):
+            options[-1] += f" | {piece}"
+        else:
+            options.append(piece)
+    return options
+
+
+def _parse_one(text: str) -> Location:
+    if text.startswith("sha256(") and text.endswith(")"):
+        return Sha256(parse_location(text[len("sha256(") : -1]))
+    kind, colon, rest = text.partition(":")
+    if not colon or not rest:
+        raise ValueError(_remedy(text))
+    match kind:
+        case "header":
+            return Header(_header_name(rest))
+        case "json":
+            return Json(_parse_pointer(rest))
+        case "form":
+            return Form(rest)
+        case "query":
+            return Query(rest)
+        case "literal":
+            return Literal(rest)
+        case _:
+            raise ValueError(_remedy(text))
+
+
+def _header_name(text: str) -> str:
+    if not _TOKEN.fullmatch(text):
+        raise ValueError(f"{text!r} is not a header name; write header:NAME")
+    return text
+
+
+def _parse_pointer(text: str) -> tuple[str, ...]:
+    if not text.startswith("/"):
+        raise ValueError(f"the JSON pointer {text!r} must start with a slash; write json:/{text}")
+    if re.search(r"~(?![01])", text):
+        raise ValueError(
+            f"the JSON pointer {text!r} has a bare tilde; write ~0 for it (and ~1 for a slash)"
+        )
+    steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in text[1:].split("/"))
+    if "*" in steps:
+        raise ValueError(
+            f"the JSON pointer {text!r} walks a batch with *; an event id is one value, "
+            "write the index of an item, as in /0"
+        )
+    return steps
+
+
+def _escaped(step: str) -> str:
+    return step.replace("~", "~0").replace("/", "~1")
+
+
+def _remedy(text: str) -> str:
+    return (
+        f"{text!r} is not a location; write header:NAME, json:/pointer, form:NAME, query:NAME, "
+        "literal:TEXT, sha256(LOCATION), or two of them divided by ' | '"
+    )
