@@ -1,0 +1,154 @@
+"""Replies: the one table from an answer to what goes over the wire.
+
+The consumer's reply crosses as it came. What the gateway says by itself is one JSON object whose
+`detail` is a constant sentence: nothing that a stranger sent comes back in it. It never says 409,
+410 or 3xx, because providers take these for "never send again" or go elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import assert_never
+
+from gateway.core import headers
+from gateway.core.answer import (
+    Answer,
+    Answered,
+    Busy,
+    Duplicate,
+    Rejected,
+    Unanswered,
+    Verdict,
+)
+from gateway.core.event import RawHeaders
+from gateway.core.outcome import Reply
+from gateway.core.route import FixedReply, ReplayReply, StandardReply
+
+# A consumer that restarts needs a few seconds; no provider's ladder of retries begins lower.
+RETRY_AFTER = 5
+_JSON = b"application/json"
+_DUPLICATE = b'{"received": true, "duplicate": true}'
+_REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
+_BODILESS = frozenset({204, 304})
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A reply but for its connection line. `body` is what is sent: empty for HEAD."""
+
+    status: int
+    reason: bytes
+    headers: RawHeaders
+    body: bytes
+
+    def encode(self, connection: bytes | None) -> bytes:
+        """The bytes; `connection` is the value of our own Connection line, or None for none."""
+        parts = [b"HTTP/1.1 %d %b\r\n" % (self.status, self.reason)]
+        for name, value in self.headers:
+            parts += (name, b": ", value, b"\r\n")
+        if connection is not None:
+            parts += (b"Connection: ", connection, b"\r\n")
+        parts += (b"\r\n", self.body)
+        return b"".join(parts)
+
+
+def put(answer: Answer, *, head: bool) -> Wire:
+    """An answer in words of HTTP; `head`: to a HEAD request, so without its body."""
+    match answer:
+        case Answered(reply, verdict, visible):
+            return _mirror(reply, verdict if visible else None, head=head)
+        case Unanswered(verdict, timed_out, sent, visible):
+            return _say(
+                504 if timed_out else 502,
+                "upstream",
+                "the consumer did not answer; it may have received the request"
+                if sent
+                else "the consumer could not be reached; it has not received the request",
+                retry_after=RETRY_AFTER,
+                verdict=verdict if visible else None,
+                head=head,
+            )
+        case Duplicate():
+            return _duplicate(answer, head=head)
+        case Busy(retry_after):
+            return _say(
+                503,
+                "busy",
+                "the same event is being handled; its result is not known yet",
+                retry_after=retry_after,
+                verdict=Verdict.BUSY,
+                head=head,
+            )
+        case Rejected(reason, status, detail, retry_after):
+            return _say(
+                status, reason.value, detail, retry_after=retry_after, verdict=None, head=head
+            )
+        case _:
+            assert_never(answer)
+
+
+def _mirror(reply: Reply, verdict: Verdict | None, *, head: bool) -> Wire:
+    bodiless = head or reply.status in _BODILESS
+    lines = headers.reply_lines(
+        reply.headers, body=reply.body, bodiless=bodiless, complete=reply.complete
+    )
+    body = b"" if bodiless else reply.body
+    return Wire(reply.status, reply.reason, lines + _verdict(verdict), body)
+
+
+def _duplicate(answer: Duplicate, *, head: bool) -> Wire:
+    match answer.how:
+        case ReplayReply() if answer.kept is not None:
+            kept = answer.kept
+            kind = tuple(line for line in kept.headers if line[0].lower() == b"content-type")
+            first = Reply(kept.status, kept.reason or _reason(kept.status), kind, kept.body)
+            return _mirror(first, Verdict.DUPLICATE, head=head)
+        case StandardReply() | ReplayReply():
+            status, kind_of, body = 200, _JSON, _DUPLICATE
+        case FixedReply(status, content_type, body):
+            kind_of = content_type.encode("latin-1")
+        case _:
+            assert_never(answer.how)
+    return _own(status, kind_of, body, retry_after=None, verdict=Verdict.DUPLICATE, head=head)
+
+
+def _say(
+    status: int,
+    error: str,
+    detail: str,
+    *,
+    retry_after: int | None,
+    verdict: Verdict | None,
+    head: bool,
+) -> Wire:
+    body = json.dumps({"error": error, "detail": detail}).encode()
+    return _own(status, _JSON, body, retry_after=retry_after, verdict=verdict, head=head)
+
+
+def _own(
+    status: int,
+    content_type: bytes,
+    body: bytes,
+    *,
+    retry_after: int | None,
+    verdict: Verdict | None,
+    head: bool,
+) -> Wire:
+    lines: list[tuple[bytes, bytes]] = []
+    if status not in _BODILESS:
+        lines.append((b"Content-Type", content_type))
+        lines.append((b"Content-Length", b"%d" % len(body)))
+    if retry_after is not None:
+        lines.append((b"Retry-After", b"%d" % retry_after))
+    sent = b"" if head or status in _BODILESS else body
+    return Wire(status, _reason(status), (*lines, *_verdict(verdict)), sent)
+
+
+def _verdict(verdict: Verdict | None) -> RawHeaders:
+    return () if verdict is None else ((b"Dedup-Verdict", verdict.value.encode()),)
+
+
+def _reason(status: int) -> bytes:
+    return _REASONS.get(status, b"")
