@@ -2,8 +2,8 @@
 
 End-to-end lines cross in order, spelling and number. Hop-by-hop lines (RFC 9110, 7.6.1) end here,
 and so does each line that `Connection` names; because gateway and consumer must see the same
-message, they are taken away *before* an id or a signature is read. A sender that nominates a line on
-which our decision rests is refused.
+message, they are taken away *before* an id or a signature is read. A sender that nominates a line
+on which our decision rests is refused.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from urllib.parse import quote
@@ -72,12 +73,10 @@ def end_to_end(headers: RawHeaders, decisive: Container[bytes]) -> RawHeaders:
     for name in nominated:
         if name in decisive or name in _NEVER_NOMINATED or name.startswith(b"dedup-"):
             raise BadNomination(name.decode("latin-1"))
+    if not nominated:
+        return tuple([line for line in headers if not _ends_here(line[0])])
     return tuple(
-        (name, value)
-        for name, value in headers
-        if (low := name.lower()) not in _REQUEST_ONLY_HERE
-        and low not in nominated
-        and not _ours(low)
+        [line for line in headers if not _ends_here(line[0]) and line[0].lower() not in nominated]
     )
 
 
@@ -86,7 +85,7 @@ def nominations(headers: RawHeaders) -> frozenset[bytes]:
     return frozenset(
         token.strip().lower()
         for name, value in headers
-        if name.lower() == b"connection"
+        if len(name) == len(b"connection") and name.lower() == b"connection"
         for token in value.split(b",")
         if token.strip()
     )
@@ -172,6 +171,13 @@ _PLAIN_KEY = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,64}")
 def idempotency_key(key: EventKey, parts: int) -> str:
     """The id if it is one short part of visible ASCII without quote and backslash, else the key."""
     return key.event_id if parts == 1 and _PLAIN_KEY.fullmatch(key.event_id) else key.digest.hex()
+
+
+# Senders use the same few names again and again; bounded, because strangers choose them.
+@lru_cache(maxsize=512)
+def _ends_here(name: bytes) -> bool:
+    low = name.lower()
+    return low in _REQUEST_ONLY_HERE or _ours(low)
 
 
 def _ours(low: bytes) -> bool:
