@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import assert_never
 
@@ -32,6 +33,9 @@ _JSON = b"application/json"
 _DUPLICATE = b'{"received": true, "duplicate": true}'
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 _BODILESS = frozenset({204, 304})
+_VERDICTS: dict[Verdict, RawHeaders] = {
+    verdict: ((b"Dedup-Verdict", verdict.value.encode()),) for verdict in Verdict
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,8 @@ def _say(
     return _own(status, _JSON, body, retry_after=retry_after, verdict=verdict, head=head)
 
 
+# Few and constant: what duplicates are told, and the refusals.
+@lru_cache(maxsize=256)
 def _own(
     status: int,
     content_type: bytes,
@@ -147,7 +153,7 @@ def _own(
 
 
 def _verdict(verdict: Verdict | None) -> RawHeaders:
-    return () if verdict is None else ((b"Dedup-Verdict", verdict.value.encode()),)
+    return () if verdict is None else _VERDICTS[verdict]
 
 
 def _reason(status: int) -> bytes:
