@@ -1,0 +1,155 @@
+"""The measurements of a run: what is compared takes turns, so that it shares its weather."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+
+from bench.load import Plan, Replies
+from bench.measure import Measured, Target, measure, percentiles
+from bench.processes import BenchFailed
+from bench.stack import Stack
+
+RUN = 1
+# Completed events of the warm-up that the duplicates repeat; few enough for a slow machine.
+KNOWN = 5_000
+RATE = 200.0
+"""Events a second at which added latency is measured."""
+RATE_CONNECTIONS = 64
+
+Said = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median of the rounds' ratios, and their ends."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(slots=True)
+class Series:
+    """Measures on one stack, and remembers which events it has used up."""
+
+    stack: Stack
+    said: Said
+    measured: list[Measured] = field(default_factory=list)
+    _next: int = 0
+
+    async def acquaint(self, seconds: float) -> None:
+        """Let everything warm up, until there are events to repeat."""
+        self.said("warming up")
+        while self._next < KNOWN:
+            await self._first(64, seconds)
+        self.measured.clear()
+
+    async def compare(self, connections: int, rounds: int, seconds: float) -> dict[str, Spread]:
+        """Processor time of the gateway's process per event against echo's per request."""
+        ratios: dict[str, list[float]] = {"forward": [], "duplicate": [], "doubles": []}
+        for number in range(rounds):
+            self.said(f"{connections} connections, round {number + 1} of {rounds}")
+            echo = (await self._plain(self.stack.echo, connections, seconds)).cpu_us["echo"]
+            first = await self._first(connections, seconds)
+            ratios["forward"].append(first.cpu_us["gateway"] / echo)
+            again = await self._duplicates(connections, seconds)
+            ratios["duplicate"].append(again.cpu_us["gateway"] / echo)
+            if connections > 1:
+                double = await self._doubles(connections, seconds)
+                ratios["doubles"].append(double.cpu_us["gateway"] / echo)
+        return {
+            name: Spread(median(found), min(found), max(found))
+            for name, found in ratios.items()
+            if found
+        }
+
+    async def surroundings(self, connections: int, rounds: int, seconds: float) -> None:
+        """The consumer without anything in front of it, and behind nginx."""
+        for _ in range(rounds):
+            for target in (self.stack.consumer, self.stack.nginx):
+                if target is not None:
+                    self.said(f"{connections} connections, {target.name}")
+                    await self._plain(target, connections, seconds)
+
+    async def added_latency(self, rounds: int, seconds: float) -> dict[str, list[float]]:
+        """Latencies in seconds at a steady rate, of the consumer directly and of the gateway."""
+        found: dict[str, list[float]] = {"consumer": [], "gateway": []}
+        for number in range(rounds):
+            self.said(f"{RATE:.0f} events a second, round {number + 1} of {rounds}")
+            for target in (self.stack.consumer, self.stack.gateway):
+                plan = self._plan(target, RATE_CONNECTIONS, seconds, warm_up=0.5, rate=RATE)
+                replies = await self._measure(target, "rate", plan)
+                found[target.name] += replies.latencies
+        return found
+
+    async def _plain(self, target: Target, connections: int, seconds: float) -> Measured:
+        await self._measure(target, "request", self._plan(target, connections, seconds))
+        return self.measured[-1]
+
+    async def _first(self, connections: int, seconds: float) -> Measured:
+        plan = self._plan(self.stack.gateway, connections, seconds)
+        await self._measure(self.stack.gateway, "first", plan)
+        return self._checked({"first"})
+
+    async def _duplicates(self, connections: int, seconds: float) -> Measured:
+        before = await self.stack.forwarded()
+        plan = self._plan(self.stack.gateway, connections, seconds, first=0, events=KNOWN)
+        await self._measure(self.stack.gateway, "duplicate", plan)
+        if await self.stack.forwarded() != before:
+            raise BenchFailed("a duplicate was forwarded")
+        return self._checked({"duplicate"})
+
+    async def _doubles(self, connections: int, seconds: float) -> Measured:
+        before, first = await self.stack.forwarded(), self._next
+        plan = self._plan(self.stack.gateway, connections, seconds, copies=2)
+        await self._measure(self.stack.gateway, "doubles", plan)
+        if (forwarded := await self.stack.forwarded() - before) != self._next - first:
+            raise BenchFailed(
+                f"{self._next - first} doubled events were forwarded {forwarded} times"
+            )
+        return self._checked({"first", "duplicate"})
+
+    def _plan(
+        self,
+        target: Target,
+        connections: int,
+        seconds: float,
+        *,
+        warm_up: float = 0.2,
+        first: int | None = None,
+        events: int | None = None,
+        copies: int = 1,
+        rate: float | None = None,
+    ) -> Plan:
+        return Plan(
+            port=target.port,
+            run=RUN,
+            connections=connections,
+            seconds=seconds,
+            warm_up=warm_up,
+            first=self._next if first is None else first,
+            events=events,
+            copies=copies,
+            rate=rate,
+        )
+
+    async def _measure(self, target: Target, load: str, plan: Plan) -> Replies:
+        measured, replies = await measure(target, load, plan)
+        self.measured.append(measured)
+        if target is self.stack.gateway:
+            self._next = max(self._next, replies.next_event if plan.events is None else 0)
+        return replies
+
+    def _checked(self, allowed: set[str]) -> Measured:
+        measured = self.measured[-1]
+        if not set(measured.verdicts) <= allowed:
+            raise BenchFailed(f"{measured.load}: the gateway said {measured.verdicts}")
+        return measured
+
+
+def added(latencies: dict[str, list[float]]) -> dict[str, float]:
+    """Milliseconds that the gateway's percentiles lie above the consumer's own."""
+    directly, through = percentiles(latencies["consumer"]), percentiles(latencies["gateway"])
+    return {name: through[name] - directly[name] for name in ("p50", "p90", "p99")}

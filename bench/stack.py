@@ -1,0 +1,80 @@
+"""What is measured, running: echo, consumer, nginx if there is one, the gateway as shipped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from bench import nginx
+from bench.measure import Target
+from bench.processes import BenchFailed, child_named, own_time, server, tree_time
+from gateway.demo.program import Program
+
+SHIPPED = Path(__file__).parent.parent / "config" / "demo.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The targets. `consumer` is the one behind `nginx` and `gateway`."""
+
+    echo: Target
+    consumer: Target
+    nginx: Target | None
+    gateway: Target
+    data: Path
+    """Where the gateway's store is."""
+
+    async def forwarded(self) -> int:
+        """How many requests the consumer says that it had."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.consumer.port)
+        writer.write(b"GET /count HTTP/1.1\r\nHost: c\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].split()[0])
+        count = int(await reader.readexactly(length))
+        writer.close()
+        await writer.wait_closed()
+        return count
+
+
+@asynccontextmanager
+async def stack(room: Path) -> AsyncIterator[Stack]:
+    """Start everything below `room`, and stop it."""
+    async with AsyncExitStack() as exits:
+        echo_pid, echo_port = await exits.enter_async_context(server("bench.echo"))
+        pid, port = await exits.enter_async_context(server("bench.consumer"))
+        proxy = await exits.enter_async_context(nginx.proxy(room / "nginx", port))
+        data = room / "store"
+        program = Program(configuration(port, data), room / "gateway.yaml")
+        exits.push_async_callback(program.stop)
+        await program.start()
+        yield Stack(
+            echo=Target("echo", echo_port, {"echo": partial(own_time, echo_pid)}),
+            consumer=Target("consumer", port, {"consumer": partial(own_time, pid)}),
+            nginx=proxy,
+            gateway=Target("gateway", program.deliveries[1], _clocks(program.pid)),
+            data=data,
+        )
+
+
+def configuration(upstream_port: int, data: Path) -> dict[str, object]:
+    """What is shipped, on ports that are free."""
+    shipped = yaml.safe_load(SHIPPED.read_text())
+    shipped["listen"] = "127.0.0.1:0"
+    shipped["admin"]["listen"] = "127.0.0.1:0"
+    shipped["store"] = {"embedded": str(data)}
+    (route,) = shipped["routes"]
+    route["upstream"]["url"] = f"http://127.0.0.1:{upstream_port}"
+    return dict(shipped)
+
+
+def _clocks(gateway: int) -> dict[str, partial[float]]:
+    postmaster = child_named(gateway, "postgres")
+    if postmaster is None:
+        raise BenchFailed("the gateway runs no Postgres of its own")
+    return {"gateway": partial(own_time, gateway), "postgres": partial(tree_time, postmaster)}
