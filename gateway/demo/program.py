@@ -13,6 +13,8 @@ from pathlib import Path
 
 import yaml
 
+from gateway.store import parting
+
 # A cold embedded store needs 1 to 3 s for its initdb on two busy cores; a minute means stuck.
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 20.0
@@ -56,6 +58,7 @@ class Program:
             stderr=asyncio.subprocess.PIPE,
             # Ctrl-C goes to the demo alone, which then stops its gateway in order.
             start_new_session=True,
+            preexec_fn=parting.with_parent(signal.SIGTERM),
             env=_without_settings(os.environ),
         )  # fmt: skip
         self._reading = asyncio.ensure_future(self._read_log())

@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack
 
 from rich.console import Console
 
-from gateway.app import Gateway
+from gateway.app import Addresses, Gateway
 from gateway.config import Loaded
+from gateway.core.route import Route
 from gateway.demo.consumer import SampleConsumer
 
 
@@ -16,7 +17,8 @@ async def run_sample(loaded: Loaded, console: Console, new_id: Callable[[], str]
     """Run the sample consumer and the gateway in front of it until stopped; returns the exit code.
 
     The consumer listens where the first route's upstream is. `new_id` names the event of the
-    printed line: the store still knows the last run's.
+    printed line: the store still knows the last run's. Raises OSError and EmbeddedError, as
+    `Gateway.start` does.
     """
     upstream = loaded.routes[0].upstream
     consumer = SampleConsumer({})
@@ -32,9 +34,9 @@ async def run_sample(loaded: Loaded, console: Console, new_id: Callable[[], str]
             return 2
         stack.push_async_callback(consumer.stop)
         gateway = Gateway(loaded)
-        await gateway.start()
         stack.push_async_callback(gateway.stop)
-        _show(loaded, console, new_id())
+        addresses = await gateway.start()
+        _show(loaded.routes[0], addresses, console, new_id())
         await gateway.run_until_stopped()
     stats = consumer.stats()
     console.print(
@@ -43,20 +45,22 @@ async def run_sample(loaded: Loaded, console: Console, new_id: Callable[[], str]
     return 0
 
 
-def _show(loaded: Loaded, console: Console, event_id: str) -> None:
-    upstream, route = loaded.routes[0].upstream, loaded.routes[0]
-    hooks = f"http://{loaded.listen[0].host}:{loaded.listen[0].port}{route.path}"
+def _show(route: Route, addresses: Addresses, console: Console, event_id: str) -> None:
+    hooks = f"http://{addresses.deliveries[0]}{route.path}"
     rows = [
         ("deliveries go to", hooks),
-        ("the consumer counts at", f"http://{upstream.authority}/stats"),
+        ("the consumer's counts", f"http://{route.upstream.authority}/stats"),
     ]
-    if loaded.admin is not None:
-        rows.append(
-            ("metrics and probes", f"http://{loaded.admin.host}:{loaded.admin.port}/metrics")
-        )
+    if addresses.admin is not None:
+        rows.append(("metrics", f"http://{addresses.admin}/metrics"))
+    console.print()
     for what, address in rows:
-        console.print(f"{what:<24} {address}", highlight=False)
-    console.print("\nSend this twice; Dedup-Verdict in the reply says first, then duplicate:\n")
+        console.print(f"  {what:<22} {address}", highlight=False, soft_wrap=True)
+    console.print(
+        "\nSend this twice: Dedup-Verdict in the reply says first, then duplicate,\n"
+        "and the consumer counts one effect:\n",
+        highlight=False,
+    )
     # soft_wrap: a line that people copy must not be broken.
     console.print(
         f"""  curl -i {hooks} -d '{{"event_id": "{event_id}", "type": "order.paid"}}'""",

@@ -29,9 +29,13 @@ Step = Callable[[], None]
 class Scale:
     """How many events each shape has."""
 
-    slow: int = 20
-    redriven: int = 3000
-    doubled: int = 200
+    slow: int
+    redriven: int
+    doubled: int
+
+
+# Enough for the counts to speak, and over within a minute on two cores.
+FULL = Scale(slow=20, redriven=3_000, doubled=200)
 
 
 @dataclass(frozen=True, slots=True)

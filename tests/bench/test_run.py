@@ -1,0 +1,69 @@
+"""A tiny run of the whole bench. It says nothing about speed: timings belong to no test."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench.figures import CEILINGS, Found, as_json, figure
+from bench.report import show
+from bench.run import Scale, run
+
+TINY = Scale(
+    rounds=1,
+    seconds=0.3,
+    surrounding_rounds=1,
+    latency_rounds=1,
+    latency_seconds=1.0,
+    claims=2_000,
+    rows=(1_000, 3_000),
+    batches=5,
+)
+
+
+@pytest.fixture(scope="module")
+async def found() -> Found:
+    return await run(TINY, said=lambda what: None)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_run_finds_every_promised_figure(found: Found) -> None:
+    document = json.loads(json.dumps(as_json(found, quick=True)))
+    for ceiling in CEILINGS:
+        if ceiling.name.startswith("added_latency"):
+            figure(document, ceiling.name)  # a difference, so noise may make it anything
+        else:
+            assert 0 < figure(document, ceiling.name) < 10_000
+    assert figure(document, "cpu_ratio_c1.forward") > 0
+    assert figure(document, "bytes_per_claim_without_id") < figure(document, "bytes_per_claim")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_run_was_durable_and_says_so(found: Found) -> None:
+    postgres = found.machine["postgres"]
+    assert isinstance(postgres, dict)
+    assert postgres["fsync"] == postgres["synchronous_commit"] == postgres["autovacuum"] == "on"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_tables_show_each_load_and_each_ceiling(found: Found) -> None:
+    out = io.StringIO()
+    show(Console(file=out, width=100), found, as_json(found, quick=True))
+    text = out.getvalue()
+    for load in ("echo", "gateway, first", "gateway, duplicate", "gateway, doubles"):
+        assert load in text
+    for ceiling in CEILINGS:
+        assert ceiling.what in text
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_picture_is_drawn(found: Found, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="only the bench group brings it")
+    from bench.plot import draw
+
+    draw(found, tmp_path / "bench.png")
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
