@@ -1,0 +1,252 @@
+"""Claims in Postgres: `arrive` and `settle` of many callers as few statements.
+
+The rules are those of `gateway/core/claim.py`; claims.sql decides who wins. A first delivery and a
+duplicate cost one trip. An open row costs a second one, the take-over, and that is the only
+statement that must not be sent twice for one call: if its reply is lost, arriving again with the
+same token tells whether it took effect. Settling costs one trip unless the claim is lost; a success
+then completes, or inserts, whatever is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+from asyncpg.pgproto.pgproto import UUID
+
+from gateway.core.claim import (
+    Arrival,
+    Ask,
+    Ending,
+    Held,
+    Seen,
+    Settled,
+    Settlement,
+    StoreAway,
+    Won,
+)
+from gateway.store.batch import TOGETHER, Batch, Group, calls_of
+from gateway.store.queries import Statement, read
+from gateway.store.routes import Routes
+from gateway.store.session import Lost, Record, Sessions
+
+# A settlement has a second; whoever needs it recorded goes on in the background.
+SETTLE_WITHIN = 1.0
+# Away for longer than this, the store is not asked on behalf of deliveries any more, so that they
+# are refused at once; the check in the background finds out when it is back. Shorter interruptions,
+# a restart or a switch-over, are waited out.
+GIVEN_UP = 2.0
+# Longer ids are keyed whole and kept for people in part.
+KEPT_CHARACTERS = 255
+
+_BYTE = tuple(bytes((value,)) for value in range(256))
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_CLAIMED = (b"c", b"C")
+_DURABLE = (b"d", b"D", b"s", b"S")
+_ENDINGS = {Ending.COMPLETE: b"d", Ending.RELEASE: b"r", Ending.RELEASE_DOUBTFUL: b"R"}
+_CHANGED, _LATE, _NOTHING = Settled(True, False), Settled(True, True), Settled(False, False)
+
+Asks = list[Group[Ask, Arrival]]
+Settlements = list[Group[Settlement, Settled]]
+
+
+class Claims:
+    """The claims table."""
+
+    def __init__(
+        self, sessions: Sessions, routes: Routes, clock: Callable[[], float], *, keep_ids: bool
+    ) -> None:
+        self._sessions = sessions
+        self._routes = routes
+        self._clock = clock
+        self._keep_ids = keep_ids
+        statements = read("claims.sql")
+        self._arrive_statement = statements["arrive"]
+        self._take_over_statement = statements["take_over"]
+        self._settle_statement = statements["settle"]
+        self._complete_statement = statements["complete"]
+        self._arrivals = Batch(self._arrive, clock, apart=Batch(self._arrive, clock))
+        self._settlements = Batch(self._settle, clock, apart=Batch(self._settle, clock))
+
+    async def arrive(self, ask: Ask, *, within: float) -> Arrival:
+        """One delivery meets the table.
+
+        Raises StoreAway after `within` seconds at the latest, and LookupError for a route that was
+        never registered.
+        """
+        self._expect(ask.route)
+        return await self._arrivals.call(ask.key.digest, ask, within)
+
+    async def settle(self, settlement: Settlement) -> Settled:
+        """A holder ends its claim. Raises StoreAway within a second; LookupError as above."""
+        self._expect(settlement.route)
+        return await self._settlements.call(settlement.key.digest, settlement, SETTLE_WITHIN)
+
+    async def close(self) -> None:
+        """Fail what is still waiting."""
+        await self._arrivals.close()
+        await self._settlements.close()
+
+    def _expect(self, route: str) -> None:
+        if route not in self._routes.recipes:
+            raise LookupError(f"route {route!r} was never registered")
+        away_since = self._sessions.away_since
+        if away_since is not None and self._clock() - away_since > GIVEN_UP:
+            raise StoreAway(self._sessions.why)
+
+    async def _run(
+        self, statement: Statement, groups: Asks | Settlements, *args: Any
+    ) -> list[Record]:
+        connection = await self._sessions.take()
+        for group in groups:
+            for call in group:
+                call.out = True
+        rows = await self._sessions.run(connection, statement, args, len(groups))
+        self._sessions.is_up()
+        return rows
+
+    async def _arrive(self, groups: Asks, wait: str) -> None:
+        await self._routes.resolve()
+        ids, keep = self._routes.ids, self._keep_ids
+        asks = [group[0].item for group in groups]
+        rows = await self._run(
+            self._arrive_statement,
+            groups,
+            [UUID(ask.key.digest) for ask in asks],
+            [ids[ask.route] for ask in asks],
+            [ask.token for ask in asks],
+            [ask.lease for ask in asks],
+            [_BYTE[ask.fingerprint] for ask in asks],
+            [_text(ask.key.event_id) if keep else None for ask in asks],
+            wait,
+        )
+        first_ever = Won(1, False, False, rows[0][7])
+        still_open: Asks = []
+        for row, group in zip(rows, groups, strict=True):
+            if row[0]:
+                _tell_winner(group, first_ever)
+            elif row[1]:
+                still_open.append(group)
+                for call in group:
+                    call.seen = row[3], row[2]
+            else:
+                for call in group:
+                    call.tell(_told(row, call.item))
+        if still_open:
+            await self._go_on(still_open)
+
+    async def _go_on(self, groups: Asks) -> None:
+        for call in calls_of(groups):
+            call.out = False
+            if call.took:
+                call.fail("it is not known whether the claim was taken over")
+        await self._arrivals.insist(groups, self._take_over, TOGETHER)
+
+    async def _take_over(self, groups: Asks, wait: str) -> None:
+        asks = [group[0].item for group in groups]
+        seen = [cast("tuple[int, bytes]", group[0].seen) for group in groups]
+        try:
+            rows = await self._run(
+                self._take_over_statement,
+                groups,
+                [UUID(ask.key.digest) for ask in asks],
+                [attempt for attempt, _ in seen],
+                [state for _, state in seen],
+                [ask.token for ask in asks],
+                [ask.lease for ask in asks],
+                [_BYTE[ask.fingerprint] for ask in asks],
+                wait,
+            )
+        except Lost:
+            for call in calls_of(groups):
+                call.out, call.lost, call.took = False, True, True
+            await self._arrivals.insist(groups, self._arrive, TOGETHER)
+            return
+        for n, attempt, doubtful, now in rows:
+            group = groups[n - 1]
+            lapsed = seen[n - 1][1] in _CLAIMED
+            _tell_winner(group, Won(attempt, doubtful, lapsed, now))
+        # The others lost to somebody else; what that made of their rows, only the rows can tell.
+        await self._arrivals.insist(groups, self._arrive, TOGETHER)
+
+    async def _settle(self, groups: Settlements, wait: str) -> None:
+        """Calls with one key take effect one after the other."""
+        while groups:
+            await self._settle_firsts(groups, wait)
+            groups = [group[1:] for group in groups if len(group) > 1]
+
+    async def _settle_firsts(self, groups: Settlements, wait: str) -> None:
+        firsts = [group[:1] for group in groups]
+        settlements = [group[0].item for group in firsts]
+        rows = await self._run(
+            self._settle_statement,
+            firsts,
+            [UUID(settlement.key.digest) for settlement in settlements],
+            [settlement.token for settlement in settlements],
+            [_ENDINGS[settlement.ending] for settlement in settlements],
+            wait,
+        )
+        for (n,) in rows:
+            firsts[n - 1][0].tell(_CHANGED)
+        if len(rows) == len(firsts):
+            return
+        changed = {n - 1 for (n,) in rows}
+        late: Settlements = []
+        for n, group in enumerate(firsts):
+            if n in changed:
+                continue
+            if group[0].item.ending is Ending.COMPLETE:
+                late.append(group)
+            else:
+                group[0].tell(_NOTHING)
+        if late:
+            await self._complete(late, wait)
+
+    async def _complete(self, groups: Settlements, wait: str) -> None:
+        await self._routes.resolve()
+        ids, keep = self._routes.ids, self._keep_ids
+        settlements = [group[0].item for group in groups]
+        rows = await self._run(
+            self._complete_statement,
+            groups,
+            [UUID(settlement.key.digest) for settlement in settlements],
+            [ids[settlement.route] for settlement in settlements],
+            [_BYTE[settlement.fingerprint] for settlement in settlements],
+            [_text(settlement.key.event_id) if keep else None for settlement in settlements],
+            wait,
+        )
+        completed = {row[0].bytes for row in rows}
+        for (call,) in groups:
+            call.tell(_LATE if call.key in completed else _NOTHING)
+
+
+def _tell_winner(group: Group[Ask, Arrival], won: Won) -> None:
+    """The first call of a group won; the others met its claim at the same moment."""
+    winner = group[0]
+    winner.tell(won)
+    for call in group[1:]:
+        same_body = call.item.fingerprint == winner.item.fingerprint
+        again = call.item.token == winner.item.token
+        call.tell(won if again else Held(same_body, won.now))
+
+
+def _told(row: Record, ask: Ask) -> Arrival:
+    """What a row that is not open tells a delivery."""
+    _, _, state, attempt, token, fingerprint, first_seen, now = row
+    if state is None:  # lost to a row younger than our snapshot: nothing is known of it
+        return Held(True, now)
+    same_body = fingerprint == _BYTE[ask.fingerprint]
+    if state in _DURABLE:
+        return Seen(first_seen, same_body, now)
+    if token == ask.token and state in _CLAIMED:
+        return Won(attempt, state == b"C", False, now)
+    return Held(same_body, now)
+
+
+def _text(event_id: str) -> str:
+    """What Postgres can keep of an id: no NUL, no lone surrogate, at most 255 characters."""
+    text = event_id[:KEPT_CHARACTERS]
+    if text.isascii() and "\x00" not in text:
+        return text
+    return _UNSTORABLE.sub("\ufffd", text)

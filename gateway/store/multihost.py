@@ -1,0 +1,157 @@
+"""One session with the host that accepts writes, however many hosts the DSN names.
+
+asyncpg's own connect() tries the hosts of a DSN one after another under a single time-out, so a
+host that hangs (powered off, packets dropped, stopped) eats all of it and the next is never tried.
+Here each host has its own time-out and all are tried at once; the first that accepts writes wins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from itertools import zip_longest
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import asyncpg
+
+# One host's name look-up, TCP, TLS, log-in and check. A caller has less than two seconds in all,
+# and on a healthy network this takes some milliseconds.
+HOST_TIMEOUT = 1.0
+# Data that a peer has not acknowledged for this long ends the connection, in milliseconds; without
+# it a host that vanished costs minutes.
+DEAD_PEER_MS = 5000
+# asyncpg's own default.
+CACHED_STATEMENTS = 100
+
+CONNECT_ERRORS = (
+    OSError,  # TimeoutError is one
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+
+
+class NoWritableHost(Exception):
+    """No host of the DSN could be reached and written to."""
+
+    def __init__(self, errors: list[Exception]) -> None:
+        super().__init__("; ".join(dict.fromkeys(str(e) or type(e).__name__ for e in errors)))
+        self.kind = _kind(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A DSN, taken apart."""
+
+    dsns: tuple[str, ...]
+    """One per host."""
+    cached_statements: int
+    """0 behind a pooler that does not know prepared statements: `?statement_cache_size=0`."""
+    named: bool
+    """Whether the DSN brings an application_name of its own."""
+
+
+def parse(dsn: str) -> Target:
+    """Take a DSN apart. Raises ValueError when `statement_cache_size` is not a number.
+
+    `target_session_attrs` is dropped: only a session that can write is of any use here.
+    """
+    parts = urlsplit(dsn)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    cached = int(query.pop("statement_cache_size", CACHED_STATEMENTS))
+    query.pop("target_session_attrs", None)
+    user, at, netloc_hosts = parts.netloc.rpartition("@")
+    dsns = []
+    if netloc_hosts:
+        for host in netloc_hosts.split(","):
+            dsns.append(urlunsplit(parts._replace(netloc=user + at + host, query=urlencode(query))))
+    else:
+        for one in _query_hosts(query):
+            dsns.append(urlunsplit(parts._replace(query=urlencode(one))))
+    return Target(tuple(dsns), cached, "application_name" in query)
+
+
+async def connect(target: Target) -> asyncpg.Connection:
+    """The first host that accepts writes. Raises NoWritableHost."""
+    tasks = [asyncio.create_task(_connect_one(target, dsn)) for dsn in target.dsns]
+    won: asyncpg.Connection | None = None
+    errors: list[Exception] = []
+    try:
+        for attempt in asyncio.as_completed(tasks):
+            try:
+                won = await attempt
+                return won
+            except CONNECT_ERRORS as error:
+                errors.append(error)
+        raise NoWritableHost(errors)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, asyncpg.Connection) and result is not won:
+                result.terminate()
+
+
+async def hang_up(connection: asyncpg.Connection) -> None:
+    """End a connection politely where the server listens."""
+    try:
+        await connection.close(timeout=0.5)
+    except CONNECT_ERRORS:
+        connection.terminate()
+
+
+async def _connect_one(target: Target, dsn: str) -> asyncpg.Connection:
+    # Any other session setting in the start-up packet is refused by PgBouncer.
+    settings = None if target.named else {"application_name": "dedup-gateway"}
+    async with asyncio.timeout(HOST_TIMEOUT):
+        connection = await asyncpg.connect(
+            dsn,
+            timeout=HOST_TIMEOUT,
+            statement_cache_size=target.cached_statements,
+            server_settings=settings,
+            target_session_attrs="read-write",
+        )
+    _watch_peer(connection)
+    return connection
+
+
+def _watch_peer(connection: asyncpg.Connection) -> None:
+    peer = connection._transport.get_extra_info("socket")  # asyncpg offers no public way
+    if peer is None or peer.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", 5),
+        ("TCP_KEEPINTVL", 2),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", DEAD_PEER_MS),
+    ):
+        if hasattr(socket, option):
+            peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _query_hosts(query: dict[str, str]) -> list[dict[str, str]]:
+    """`?host=a,b&port=1,2`, one query per host; as it is when it names none."""
+    if "host" not in query:
+        return [query]
+    hosts, ports = query["host"].split(","), query.get("port", "").split(",")
+    found = []
+    for host, port in zip_longest(hosts, ports[: len(hosts)], fillvalue=ports[0]):
+        one = {**query, "host": host}
+        if port:
+            one["port"] = port
+        found.append(one)
+    return found
+
+
+def _kind(errors: list[Exception]) -> str:
+    """The `kind` label of a failed connection: the most telling one of several hosts'."""
+    for kind, error_class in (
+        ("too_many_connections", asyncpg.TooManyConnectionsError),
+        ("read_only", asyncpg.TargetServerAttributeNotMatched),
+        ("timeout", TimeoutError),
+    ):
+        if any(isinstance(error, error_class) for error in errors):
+            return kind
+    return "connection"

@@ -1,0 +1,155 @@
+"""The store: claims and replies in Postgres, and whether it is there.
+
+It starts while Postgres is away, finds out by itself when it is back, and needs no restart. Health
+comes from traffic; without traffic a check asks the question that matters: is there a server that
+we may write to, with our schema on it?
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from gateway.core.claim import Arrival, Ask, Settled, Settlement
+from gateway.core.event import EventKey
+from gateway.core.outcome import Reply
+from gateway.store.claims import Claims
+from gateway.store.migrate import MigrationFailed, migrate, newest
+from gateway.store.multihost import parse
+from gateway.store.queries import read
+from gateway.store.replies import Replies
+from gateway.store.routes import Routes
+from gateway.store.session import Aborted, Lost, NoSession, Sessions
+
+# Between two checks while all is well, in seconds; traffic that succeeds makes them unnecessary.
+CHECK_EVERY = 1.0
+# Between two checks while it is away: doubles from the first to the last, with jitter.
+FIRST_RETRY, LAST_RETRY = 0.1, 1.0
+
+
+class Store:
+    """Satisfies the flow's Claims and Replies.
+
+    `keep_ids`: whether the ids are kept as text beside their digests. `clock`: monotonic seconds.
+    `on_error` is told a bounded kind of each failure, `on_statement` the name, seconds and number
+    of keys of each statement. Raises ValueError for a DSN that cannot be read.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        keep_ids: bool,
+        clock: Callable[[], float],
+        on_error: Callable[[str], None],
+        on_statement: Callable[[str, float, int], None],
+    ) -> None:
+        self._dsn = dsn
+        self._clock = clock
+        self._sessions = Sessions(parse(dsn), clock, on_error, on_statement)
+        self._routes = Routes(self._sessions)
+        self._claims = Claims(self._sessions, self._routes, clock, keep_ids=keep_ids)
+        self._replies = Replies(self._sessions, clock)
+        self._health = read("routes.sql")["health"]
+        self._needs = newest()
+        self._may_migrate = True
+        self._keeper: asyncio.Task[None] | None = None
+
+    @property
+    def away_since(self) -> float | None:
+        """Monotonic seconds since when it cannot be used; None while it can."""
+        return self._sessions.away_since
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong and, where a person has to act, what to do; None while all is well."""
+        return None if self._sessions.away_since is None else self._sessions.why
+
+    async def start(self) -> None:
+        """Connect in the background. Never raises because Postgres is away."""
+        self._keeper = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        """Close everything. Calls that are still waiting raise StoreAway."""
+        if self._keeper:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        await self._claims.close()
+        await self._replies.close()
+        await self._sessions.close()
+
+    async def register(self, recipes: Mapping[str, bytes]) -> None:
+        """Make routes known by name and recipe print; at once if the store is there, else later."""
+        self._routes.register(recipes)
+        if self.away_since is None:
+            with suppress(NoSession, Aborted):  # arrivals ask again, and the check does
+                await self._routes.resolve()
+
+    async def arrive(self, ask: Ask, *, within: float) -> Arrival:
+        """One delivery meets the claims. Raises StoreAway after `within` seconds at the latest."""
+        return await self._claims.arrive(ask, within=within)
+
+    async def settle(self, settlement: Settlement) -> Settled:
+        """A holder ends its claim. Raises StoreAway within about a second."""
+        return await self._claims.settle(settlement)
+
+    async def keep(self, key: EventKey, reply: Reply) -> None:
+        """Keep a first reply. Raises StoreAway within about a second."""
+        await self._replies.keep(key, reply)
+
+    async def recall(self, key: EventKey) -> Reply | None:
+        """A first reply; None when none was kept. Raises StoreAway within about a second."""
+        return await self._replies.recall(key)
+
+    async def check_once(self) -> None:
+        """Find out whether the store can be used, and make it so where that needs a migration."""
+        try:
+            ((version, read_only),) = await self._sessions.ask(self._health)
+            if read_only:
+                self._sessions.is_away("the server is read-only")
+                self._sessions.expire()
+                return
+            if version >= self._needs:
+                await self._routes.resolve()
+                self._sessions.is_up()
+                return
+        except (NoSession, Lost) as error:
+            self._sessions.is_away(f"the store does not answer: {error}")
+            return
+        except Aborted as aborted:
+            if aborted.kind != "schema":
+                self._sessions.is_away(f"the store refuses us: {aborted}")
+                return
+            version = 0
+        await self._migrate(version)
+
+    async def _migrate(self, version: int) -> None:
+        command = (
+            f"schema is at version {version}, this release needs {self._needs}:"
+            " run `dedup-gateway migrate`"
+        )
+        self._sessions.is_away(command)
+        if not self._may_migrate:
+            return
+        try:
+            await migrate(self._dsn)
+        except MigrationFailed as failed:
+            self._may_migrate = not failed.denied
+            self._sessions.is_away(f"{command} ({failed})")
+
+    async def _keep(self) -> None:
+        retry = FIRST_RETRY
+        while True:
+            if not self._is_known_to_work():
+                await self.check_once()
+            if self.away_since is None:
+                retry = FIRST_RETRY
+                await asyncio.sleep(CHECK_EVERY)
+            else:
+                await asyncio.sleep(retry * random.uniform(0.5, 1))
+                retry = min(retry * 2, LAST_RETRY)
+
+    def _is_known_to_work(self) -> bool:
+        return self.away_since is None and self._clock() - self._sessions.last_success < CHECK_EVERY
