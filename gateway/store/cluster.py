@@ -265,10 +265,12 @@ def forget_the_dead(layout: Layout, sockets: Path) -> None:
 def socket_directory(layout: Layout, who: Account) -> Path:
     """Where the socket goes: in the cluster if its path is short enough, else in a new directory.
 
-    That of an earlier run is removed.
+    A comma makes two hosts of a path in a DSN, so it counts as too long. The directory of an
+    earlier run is removed.
     """
     leave_socket_directory(layout)
-    if len(os.fsencode(layout.cluster)) <= SOCKET_DIRECTORY_MAX:
+    path = os.fsencode(layout.cluster)
+    if len(path) <= SOCKET_DIRECTORY_MAX and b"," not in path:
         return layout.cluster
     short = Path(tempfile.mkdtemp(prefix="dedup-pg-", dir="/tmp"))  # $TMPDIR may be long itself
     if who.switch:

@@ -191,7 +191,7 @@ class EmbeddedPostgres:
         if threading.current_thread() is not threading.main_thread():
             raise EmbeddedError("start the embedded Postgres from the main thread: it ends with it")
         cluster.forget_the_dead(self._layout, self._sockets)
-        sockets = '"' + str(self._sockets).replace('"', '""') + '"'
+        sockets = '"' + str(self._sockets).replace('"', '""') + '"'  # it is a list of identifiers
         settings = {**self._settings, "unix_socket_directories": sockets}
         command = [str(self._found.bin / "postgres"), "-D", str(self._layout.cluster)]
         for name, value in settings.items():
