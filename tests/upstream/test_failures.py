@@ -1,0 +1,229 @@
+"""Consumers that misbehave on script: the outcome beside the bytes that they really received.
+
+Each failure meets a fresh and a pooled connection, with and without a body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from gateway.core.outcome import Ambiguous, Delivered, Outcome, Reply
+from gateway.upstream.hop import Hop
+from tests.upstream.requests import BODY, LONG, NO_BODY, OK, Request, answers_ok, hop_to
+from tests.upstream.scripted import Act, Peer, ScriptedConsumer
+
+SOON = 0.15
+"""A time-out that a test waits for."""
+
+
+def says(*parts: bytes, then: str = "stays") -> Act:
+    """Reads the request, writes, and then `closes`, `resets` or stays."""
+
+    async def act(peer: Peer) -> None:
+        await peer.read_request()
+        for part in parts:
+            await peer.write(part)
+        if then == "closes":
+            peer.close()
+        elif then == "resets":
+            peer.reset()
+        else:
+            await peer.until_closed()
+
+    return act
+
+
+def drips(at_once: bytes, slowly: bytes) -> Act:
+    """Reads the request, writes one part at once and the other byte by byte."""
+
+    async def act(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.write(at_once)
+        await peer.drip(slowly, every=SOON / 5)
+        peer.close()
+
+    return act
+
+
+async def closes_without_reading(peer: Peer) -> None:
+    """RST, since the request is left unread."""
+    peer.close()
+
+
+async def reads_half_and_closes(peer: Peer) -> None:
+    """Takes some of the request, then dies."""
+    await peer.read(20)
+    peer.close()
+
+
+def reply(status: int, reason: bytes, body: bytes, *headers: tuple[bytes, bytes]) -> Reply:
+    """A complete reply."""
+    return Reply(status, reason, headers, body, complete=True)
+
+
+def broken(*headers: tuple[bytes, bytes]) -> Delivered:
+    """A success whose body did not come whole."""
+    return Delivered(Reply(200, b"OK", headers, b"", complete=False))
+
+
+H = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = (b"Transfer-Encoding", b"chunked")
+LENGTH_2 = (b"Content-Length", b"2")
+TEN = (b"Content-Length", b"10")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One way to misbehave, and what has to come of it."""
+
+    act: Act
+    outcome: Outcome
+    received: int | None = None
+    """How many bytes of the request the consumer really read; None for all."""
+    limits: dict[str, object] = field(default_factory=dict)
+    row: int | None = None
+
+
+FAILURES = {
+    "closes without reading": Failure(closes_without_reading, Ambiguous("reset"), 0, row=29),
+    "reads twenty bytes and closes": Failure(reads_half_and_closes, Ambiguous("reset"), 20, row=25),
+    "closes after reading": Failure(says(then="closes"), Ambiguous("closed"), row=29),
+    "resets after reading": Failure(says(then="resets"), Ambiguous("reset"), row=29),
+    "closes in the middle of the head": Failure(
+        says(H, b"Content-Le", then="closes"), Ambiguous("closed")
+    ),
+    "resets in the middle of the head": Failure(
+        says(H, b"Content-Le", then="resets"), Ambiguous("reset")
+    ),
+    "closes after 100 Continue": Failure(
+        says(b"HTTP/1.1 100 Continue\r\n\r\n", then="closes"), Ambiguous("closed")
+    ),
+    "never answers": Failure(
+        says(),
+        Ambiguous("first_byte_timeout", timed_out=True),
+        limits={"first_byte_timeout": SOON},
+    ),
+    "never answers, and the whole time is shorter": Failure(
+        says(), Ambiguous("timeout", timed_out=True), limits={"timeout": SOON}
+    ),
+    "drips its head for longer than the whole time": Failure(
+        drips(b"", OK),
+        Ambiguous("timeout", timed_out=True),
+        limits={"timeout": SOON, "first_byte_timeout": LONG},
+    ),
+    "drips its body for longer than the whole time": Failure(
+        drips(H + b"Content-Length: 10\r\n\r\n", b"0123456789"),
+        broken(TEN),
+        limits={"timeout": SOON},
+        row=31,
+    ),
+    "writes garbage": Failure(says(b"\x16\x03\x01 hello\r\n\r\n"), Ambiguous("bad_reply"), row=32),
+    "writes another protocol": Failure(says(b"SSH-2.0-x\r\n"), Ambiguous("bad_reply"), row=32),
+    "frames by length and chunks": Failure(
+        says(H + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        Ambiguous("bad_reply"),
+        row=32,
+    ),
+    "frames by chunks and length": Failure(
+        says(H + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        Ambiguous("bad_reply"),
+        row=32,
+    ),
+    "names two lengths": Failure(
+        says(H + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok"), Ambiguous("bad_reply")
+    ),
+    "writes a header line of 70 KiB": Failure(
+        says(H + b"X: " + b"x" * 70 * 1024 + b"\r\n\r\n"), Ambiguous("head_too_large"), row=32
+    ),
+    "writes heads without end": Failure(
+        says(b"HTTP/1.1 102 Wait\r\n\r\n" * 4000), Ambiguous("head_too_large")
+    ),
+    "writes a name that is none": Failure(
+        says(H + b"X y: 1\r\nContent-Length: 0\r\n\r\n"), Ambiguous("bad_reply")
+    ),
+    "switches protocols": Failure(
+        says(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+        Ambiguous("switched_protocols"),
+    ),
+    "answers 999": Failure(says(b"HTTP/1.1 999 No\r\n\r\n"), Ambiguous("bad_status")),
+    "answers 099": Failure(says(b"HTTP/1.1 099 No\r\n\r\n"), Ambiguous("bad_status")),
+    "writes a body behind 204": Failure(
+        says(b"HTTP/1.1 204 No Content\r\n\r\nhello"), Delivered(reply(204, b"No Content", b""))
+    ),
+    "closes in the middle of a body with a length": Failure(
+        says(H + b"Content-Length: 10\r\n\r\n01234", then="closes"), broken(TEN), row=31
+    ),
+    "resets in the middle of a body with a length": Failure(
+        says(H + b"Content-Length: 10\r\n\r\n01234", then="resets"), broken(TEN), row=31
+    ),
+    "resets in the middle of a body without one": Failure(
+        says(H + b"\r\n01234", then="resets"), broken(), row=31
+    ),
+    "closes in the middle of a chunk": Failure(
+        says(H + b"Transfer-Encoding: chunked\r\n\r\n5\r\n01", then="closes"),
+        broken(CHUNKED),
+        row=31,
+    ),
+    "closes before the last chunk": Failure(
+        says(H + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", then="closes"), broken(CHUNKED)
+    ),
+    "writes a bad chunk": Failure(
+        says(H + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nok\r\n0\r\n\r\n"),
+        broken(CHUNKED),
+        row=31,
+    ),
+    "writes trailers without end": Failure(
+        says(H + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"T: t\r\n" * 40_000),
+        broken(CHUNKED),
+        limits={"max_reply": 1000},
+    ),
+    "compresses as a transfer coding": Failure(
+        says(H + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        broken((b"Transfer-Encoding", b"gzip, chunked")),
+    ),
+    "writes more than we take": Failure(
+        says(H + b"Content-Length: 10\r\n\r\n0123456789"),
+        broken(TEN),
+        limits={"max_reply": 9},
+        row=31,
+    ),
+    "breaks off the body of a failure": Failure(
+        says(b"HTTP/1.1 500 Oh\r\nContent-Length: 10\r\n\r\n01", then="closes"),
+        Ambiguous("reply_broken_off"),
+    ),
+    "writes two replies": Failure(says(OK + OK), Delivered(reply(200, b"OK", b"ok", LENGTH_2))),
+}
+
+
+@pytest.mark.parametrize("request_", [BODY, NO_BODY], ids=["body", "no_body"])
+@pytest.mark.parametrize("pooled", [False, True], ids=["fresh", "pooled"])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(f, id=name.replace(" ", "_"), marks=pytest.mark.row(f.row) if f.row else ())
+        for name, f in FAILURES.items()
+    ],
+)
+async def test_a_consumer_that_misbehaves_gets_the_request_once_and_the_outcome_it_deserves(
+    failure: Failure,
+    pooled: bool,
+    request_: Request,
+    consumer: ScriptedConsumer,
+    hops: list[Hop],
+) -> None:
+    hop = hop_to(consumer.port, **failure.limits)
+    hops.append(hop)
+    if pooled:
+        consumer.plays(answers_ok)
+        await request_.over(hop)
+        assert hop.idle == 1
+    consumer.plays(failure.act)
+
+    assert await request_.over(hop) == failure.outcome
+
+    assert consumer.requests[-1] == request_.wire[: failure.received]
+    assert len(consumer.requests) == 1 + pooled
+    assert consumer.connections == 1
+    assert (hop.in_use, hop.idle) == (0, 0)
