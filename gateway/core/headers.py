@@ -74,9 +74,9 @@ def end_to_end(headers: RawHeaders, decisive: Container[bytes]) -> RawHeaders:
         if name in decisive or name in _NEVER_NOMINATED or name.startswith(b"dedup-"):
             raise BadNomination(name.decode("latin-1"))
     if not nominated:
-        return tuple([line for line in headers if not _ends_here(line[0])])
+        return tuple([line for line in headers if not ends_here(line[0])])
     return tuple(
-        [line for line in headers if not _ends_here(line[0]) and line[0].lower() not in nominated]
+        [line for line in headers if not ends_here(line[0]) and line[0].lower() not in nominated]
     )
 
 
@@ -175,7 +175,8 @@ def idempotency_key(key: EventKey, parts: int) -> str:
 
 # Senders use the same few names again and again; bounded, because strangers choose them.
 @lru_cache(maxsize=512)
-def _ends_here(name: bytes) -> bool:
+def ends_here(name: bytes) -> bool:
+    """Whether a request line of that name never gets past `end_to_end`."""
     low = name.lower()
     return low in _REQUEST_ONLY_HERE or _ours(low)
 

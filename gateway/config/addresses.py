@@ -1,0 +1,132 @@
+"""Addresses: where to listen, whom to trust, what a route is for and where its consumer is.
+
+Each function reads one text, or raises ValueError as a kind does (see `kinds`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import ip_network
+from urllib.parse import urlsplit
+
+from gateway.core.headers import Networks
+
+_PORT = re.compile(r"[0-9]{1,5}")
+_HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
+_VISIBLE = re.compile(r"[!-~]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port to listen on."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A consumer's address."""
+
+    scheme: str
+    host: str
+    """An IPv6 address without brackets."""
+    port: int
+    path: str | None
+    """None where the URL has no path, or a lone slash."""
+
+
+def address(said: str) -> Address:
+    """`0.0.0.0:8080`, `[::1]:8080`; port 0 is any free one."""
+    place, colon, port = said.rpartition(":")
+    if not colon or not _PORT.fullmatch(port) or int(port) > 65535:
+        raise ValueError(f"{said!r} is not an address with a port; write it as in 127.0.0.1:8080")
+    if not place or (":" in place and not place.startswith("[")):
+        raise ValueError(f"{said!r} is not a host and a port; write 0.0.0.0:{port} or [::]:{port}")
+    return Address(place.strip("[]"), int(port))
+
+
+def network(said: str) -> Networks:
+    """`10.0.0.0/8`, `192.0.2.7`."""
+    try:
+        return (ip_network(said),)
+    except ValueError:
+        pass
+    try:
+        meant = ip_network(said, strict=False)
+    except ValueError:
+        raise ValueError(f"{said!r} is not a network; write it as in 10.0.0.0/8") from None
+    raise ValueError(f"{said!r} has bits beyond its prefix; write {meant}")
+
+
+def host(said: str) -> str:
+    """A name to compare with a Host header: lower case, no port."""
+    said = said.lower().removesuffix(".")
+    bare = said.partition("]")[0] + "]" if said.startswith("[") else said.partition(":")[0]
+    if "*" in said:
+        raise ValueError(f"{said!r} has a wildcard; write each name, or no hosts for any")
+    if bare != said:
+        raise ValueError(f"{said!r} has a port or a scheme; write the bare name, as in {bare}")
+    if not _HOST.fullmatch(said):
+        raise ValueError(f"{said!r} is not a host name; write it as in hooks.example.com")
+    return said
+
+
+def path(said: str) -> str:
+    """A route's path in raw form; `/` takes everything and becomes the empty text."""
+    if not said.startswith("/"):
+        raise ValueError(f"{said!r} does not start with a slash; write /{said}")
+    if "?" in said or "#" in said:
+        raise ValueError(f"{said!r} has a query or a fragment; write the path alone")
+    if not _VISIBLE.fullmatch(said):
+        raise ValueError(f"{said!r} has characters that no target has; percent-encode them")
+    _without_dots(said, said)
+    if said != "/" and said.endswith("/"):
+        raise ValueError(f"{said!r} ends with a slash; write {said.rstrip('/') or '/'}")
+    return "" if said == "/" else said
+
+
+def url(said: str) -> Url:
+    """`http://127.0.0.1:3000`, `https://billing.internal/base`."""
+    scheme, divider, rest = said.partition("://")
+    if not divider or scheme not in ("http", "https"):
+        raise ValueError(f"{_redacted(said)!r} is not an http or https URL; write http://HOST:PORT")
+    if "@" in rest.partition("/")[0]:
+        raise ValueError("has a user name or password in it; write the URL without them")
+    if "?" in rest or "#" in rest:
+        raise ValueError("has a query or a fragment; write the URL without, the sender's follows")
+    if not _VISIBLE.fullmatch(said):
+        raise ValueError(f"{said!r} has characters that no URL has; percent-encode them")
+    try:
+        parts = urlsplit(said)
+        name, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError(f"{said!r} has no usable host and port; write http://HOST:PORT") from None
+    written = f"[{name}]" if ":" in name else name
+    if not _HOST.fullmatch(written) or port == 0:
+        raise ValueError(f"{said!r} has no usable host and port; write http://HOST:PORT")
+    _without_dots(parts.path, said)
+    usual = 443 if scheme == "https" else 80
+    return Url(
+        scheme, name, usual if port is None else port, parts.path if parts.path.strip("/") else None
+    )
+
+
+def authority(said: str) -> str:
+    """A Host header's value: a name, perhaps with a port."""
+    name, colon, port = said.rpartition(":")
+    bare = name if colon and _PORT.fullmatch(port) else said
+    if not _HOST.fullmatch(bare.lower()):
+        raise ValueError(f"{said!r} is not a host; write preserve, upstream, or a name")
+    return said
+
+
+def _without_dots(path: str, said: str) -> None:
+    if any(step in (".", "..") for step in path.split("/")):
+        raise ValueError(f"{said!r} has . or .. in it; write the path that is really meant")
+
+
+def _redacted(said: str) -> str:
+    # People paste URLs with passwords into the wrong place, and mistakes end up in logs.
+    return re.sub(r"//[^/]*@", "//***@", said)

@@ -1,0 +1,91 @@
+"""Advice: settings that are allowed and probably not meant. Each is a warning at start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gateway.config.problems import Fault, Path
+from gateway.config.route_settings import RouteSettings
+from gateway.core.durations import format_duration
+from gateway.core.retention import shortfall
+from gateway.core.route import Mode, OnMissingId, OnStoreDown, Route
+
+
+def faults(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]:
+    """What to say about one valid route."""
+    if missing := short_retention(settings, route, here):
+        yield missing
+    elif settings.accept_short_retention and not shortfall(route.retention, route.floor):
+        message = "the retention is long enough without it"
+        yield Fault((*here, "accept_short_retention"), message, "remove it")
+    yield from _promise(settings, here)
+    yield from _waits(route, here)
+    yield from _without_effect(route, here)
+
+
+def short_retention(settings: RouteSettings, route: Route, here: Path) -> Fault | None:
+    """The retention is below the floor and nobody has said why."""
+    if settings.accept_short_retention or not shortfall(route.retention, route.floor):
+        return None
+    assert route.floor is not None
+    kept, floor = format_duration(route.retention), format_duration(route.floor)
+    return Fault(
+        (*here, "retention"),
+        f"{kept} is below the floor of {floor}, so the latest duplicates are forwarded as new",
+        f"write {floor} or more, or accept_short_retention: REASON",
+    )
+
+
+def _promise(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+    promise = settings.promise
+    if promise is None:
+        return
+    for name in ("retry_horizon", "redrive_window"):
+        if getattr(promise, name) is None:
+            message = "is unknown and counts as 7d"
+            yield Fault(
+                (*here, "promise", name), message, "write what the provider says, 0s for none"
+            )
+    if promise.source is None or promise.checked is None:
+        message = "does not say where it is from and when somebody looked"
+        yield Fault((*here, "promise"), message, "write source: and checked:")
+
+
+def _waits(route: Route, here: Path) -> Iterator[Fault]:
+    upstream = (*here, "upstream")
+    if route.upstream.first_byte_timeout > route.upstream.timeout:
+        remedy = "lower it or remove it"
+        yield Fault(
+            (*upstream, "first_byte_timeout"), "is longer than timeout, which ends first", remedy
+        )
+    if route.promise is None or route.promise.timeout is None:
+        return
+    patience = route.promise.timeout.total_seconds()
+    said = format_duration(route.promise.timeout)
+    if route.upstream.slot_timeout + route.upstream.connect_timeout >= patience:
+        message = (
+            f"the provider hangs up after {said}, before slot_timeout + connect_timeout are over"
+        )
+        yield Fault((*upstream, "slot_timeout"), message, "lower the two")
+    elif route.upstream.timeout > patience:
+        message = (
+            f"the provider hangs up after {said}; a slower success is recorded, and its retry "
+            "answered as a duplicate, but the provider counts a failure"
+        )
+        yield Fault((*upstream, "timeout"), message, "watch dedup_slow_forwards_total")
+    if route.busy_wait == 0:
+        message = f"{said} leaves no time to wait for an undecided event; its duplicates get 503"
+        yield Fault((*here, "promise", "timeout"), message, "check that it is so short")
+
+
+def _without_effect(route: Route, here: Path) -> Iterator[Fault]:
+    if route.mode is not Mode.OBSERVE:
+        return
+    if route.missing_id is OnMissingId.REFUSE:
+        remedy = "it will once the mode is forward"
+        yield Fault(
+            (*here, "missing_id"), "has no effect in observe, which refuses nothing", remedy
+        )
+    if route.on_store_down is OnStoreDown.FORWARD:
+        message = "has no effect in observe, which always forwards"
+        yield Fault((*here, "on_store_down"), message, "mind it before the mode becomes forward")

@@ -1,0 +1,87 @@
+"""Layers: flags over the environment over the file.
+
+`DEDUP__STORE__DSN` sets `store.dsn`, `DEDUP__ROUTES__0__MODE` the mode of the first route,
+`DEDUP__ROUTES__0__METHODS='[POST, PUT]'` a whole list. A variable that starts with `DEDUP__` and
+leads nowhere is a mistake: a limit that somebody believes to have set is worse than none.
+
+Written here and not left to pydantic-settings, whose environment source can neither reach into a
+list by index nor name the variable in a mistake, and ignores variables that it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.config import yaml_lines
+from gateway.config.document import Document, Value
+from gateway.config.problems import Origin, Path, Problem, dotted
+
+PREFIX = "DEDUP__"
+_DOTTED: Mapping[str, Path] = {}
+
+
+def lay_environment(document: Document, env: Mapping[str, str]) -> list[Problem]:
+    """Put the environment's settings over the document's."""
+    named = [(_path(name), name, env[name]) for name in env if name.startswith(PREFIX)]
+    problems = []
+    for path, name, text in sorted(named, key=lambda one: _order(one[0])):
+        origin = Origin(f"environment {name}")
+        if not all(step != "" for step in path):
+            problems.append(_wrong(path, origin, "names no setting", "write DEDUP__A__B for a.b"))
+            continue
+        value, mistakes = _parsed(text, name)
+        problems += mistakes
+        problems += _put(document, path, value, origin)
+    return problems
+
+
+def lay_flags(
+    document: Document, flags: Mapping[str, object], *, at: Mapping[str, Path] = _DOTTED
+) -> list[Problem]:
+    """Put flags over everything else; `None` is a flag that was not given.
+
+    `at`: the setting that each means; without an entry its name is the dotted path (`store.dsn`).
+    """
+    problems = []
+    for name, given in flags.items():
+        if given is None:
+            continue
+        path = at.get(name) or tuple(_step(step) for step in name.split("."))
+        origin = Origin("flag --" + name.replace(".", "-").replace("_", "-"))
+        value: Value = (
+            [str(one) for one in given] if isinstance(given, list | tuple) else str(given)
+        )
+        problems += _put(document, path, value, origin)
+    return problems
+
+
+def _put(document: Document, path: Path, value: Value, origin: Origin) -> list[Problem]:
+    blocked = document.put(path, value, origin)
+    if blocked is None:
+        return []
+    return [_wrong(path, origin, f"cannot be set, {blocked}", "set the whole of it instead")]
+
+
+def _parsed(text: str, name: str) -> tuple[Value, list[Problem]]:
+    """Lists and mappings as YAML writes them inline; everything else is the text itself."""
+    if not text.lstrip().startswith(("[", "{")) or text.lstrip().startswith("[::"):
+        return text, []
+    document, problems = yaml_lines.read(f"value: {text}", f"environment {name}")
+    return document.root.get("value", ""), problems
+
+
+def _path(name: str) -> Path:
+    return tuple(_step(step) for step in name.removeprefix(PREFIX).lower().split("__"))
+
+
+def _order(path: Path) -> tuple[tuple[bool, str | int], ...]:
+    """Whole values before their parts, and list items in their order."""
+    return tuple((isinstance(step, str), step) for step in path)
+
+
+def _step(text: str) -> str | int:
+    return int(text) if text.isascii() and text.isdigit() else text
+
+
+def _wrong(path: Path, origin: Origin, message: str, remedy: str) -> Problem:
+    return Problem(dotted(path), str(origin), None, message, remedy)

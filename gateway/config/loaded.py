@@ -1,0 +1,135 @@
+"""The configuration as the program uses it: complete, valid, immutable."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from urllib.parse import urlsplit
+
+from gateway.config.problems import Origin, Path, Problem
+from gateway.core.headers import Networks
+from gateway.core.route import Route
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """Paths of PEM files."""
+
+    cert: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """An address to take requests on. Port 0 is any free one."""
+
+    host: str
+    port: int
+    tls: ServerTls | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Dsn:
+    """A Postgres of the operator's. Never shows its password."""
+
+    text: str
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.text)
+        if "@" in f"{parts.path}{parts.query}{parts.fragment}":
+            return f"{parts.scheme}://…"  # an unescaped / or ? in the password moved the rest
+        user = f"{parts.username}@" if parts.username else ""
+        return f"{parts.scheme}://{user}{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def __repr__(self) -> str:
+        return f"Dsn({str(self)!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A Postgres of the gateway's own."""
+
+    path: FilePath | None
+    """Its data; None leaves the place to the program."""
+    user: str | None
+    """The system user that runs it when we are root; None for the usual choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one process holds at most."""
+
+    connections: int
+    body_memory: int
+    """Bytes."""
+    body_timeout: float
+    """Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Everything that was configured, defaults included."""
+
+    listen: tuple[Listen, ...]
+    admin: Listen
+    store: Dsn | Embedded
+    keep_ids: bool
+    trusted_proxies: Networks
+    limits: Limits
+    drain_delay: float
+    """Seconds."""
+    log_deliveries: bool
+    routes: tuple[Route, ...]
+    accepted_short_retention: Mapping[str, str]
+    """Route names, and the reason that their user gave."""
+    notices: tuple[Problem, ...]
+    """Allowed, but probably not meant."""
+    shortfalls: tuple[Problem, ...]
+    """Those of the notices that `check` counts as wrong."""
+    origins: Mapping[Path, Origin] = field(repr=False)
+    """Who set what; a setting that is absent has its default."""
+    files: tuple[FilePath, ...]
+    """All files that the configuration was made from, certificates included."""
+    digest: bytes
+    """Of their contents at the time, as `fingerprint` makes it."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notices, one line each."""
+        return tuple(str(notice) for notice in self.notices)
+
+    def source_of(self, *path: str | int) -> str:
+        """Who set a value: `gateway.yaml line 12`, `environment DEDUP__…`, `default`."""
+        origin = self.origins.get(path)
+        if origin is None:
+            return "default"
+        return origin.source if origin.line is None else f"{origin.source} line {origin.line}"
+
+
+def changed(old: Loaded, new: Loaded) -> list[str]:
+    """The settings that differ and are read only at start."""
+    pairs = {
+        "listen": (old.listen, new.listen),
+        "admin": (old.admin, new.admin),
+        "store": ((old.store, old.keep_ids), (new.store, new.keep_ids)),
+        "limits": (old.limits, new.limits),
+    }
+    return [name for name, (before, after) in pairs.items() if before != after]
+
+
+def fingerprint(files: Iterable[FilePath]) -> bytes:
+    """16 bytes that change when the content of one of the files does.
+
+    A file that cannot be read counts as empty: whoever loads it next says why.
+    """
+    hasher = hashlib.blake2b(digest_size=16)
+    for file in files:
+        try:
+            content = file.read_bytes()
+        except OSError:
+            content = b""
+        hasher.update(len(content).to_bytes(8, "big"))
+        hasher.update(content)
+    return hasher.digest()

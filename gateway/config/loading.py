@@ -1,0 +1,233 @@
+"""Loading: file, environment and flags become one valid configuration, or all their mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
+
+from pydantic import ValidationError
+
+from gateway.config import advice, layers, relations, routes, wording, yaml_lines
+from gateway.config.document import Document
+from gateway.config.expansion import Expansion
+from gateway.config.loaded import (
+    Dsn,
+    Embedded,
+    Limits,
+    Listen,
+    Loaded,
+    ServerTls,
+    fingerprint,
+)
+from gateway.config.mending import mended
+from gateway.config.problems import ConfigError, Fault, Origin, Path, Problem, dotted
+from gateway.config.route_settings import RouteSettings
+from gateway.config.settings import ListenSettings, Settings, StoreSettings
+from gateway.core.route import Route
+
+_CHOSEN = Origin("serve --upstream")
+_COMPARED = ("upstream", "lease", "promise", "own_replay", "retention")
+_NO_FLAGS: Mapping[str, object] = {}
+
+
+def load(
+    path: FilePath | None,
+    *,
+    env: Mapping[str, str],
+    flags: Mapping[str, object] = _NO_FLAGS,
+    variables_required: bool = True,
+) -> Loaded:
+    """The configuration in a file (or in none), under the environment's and the flags' settings.
+
+    Relative file names in it start from the file's folder. `variables_required`: False has
+    something stand in for absent variables, to check a file where its secrets are not.
+    Raises ConfigError with every mistake.
+    """
+    name = "settings" if path is None else path.name
+    loading = _Loading(Document(name), FilePath() if path is None else path.parent)
+    if path is not None:
+        loading.read(path)
+    loading.expand(env, required=variables_required)
+    loading.problems += layers.lay_environment(loading.document, env)
+    loading.problems += layers.lay_flags(loading.document, flags)
+    return loading.finish()
+
+
+def quick(
+    upstream_url: str,
+    path: str,
+    event_id: str,
+    *,
+    env: Mapping[str, str],
+    flags: Mapping[str, object] = _NO_FLAGS,
+) -> Loaded:
+    """One route without a file: what `serve --upstream URL --path P --event-id L` runs.
+
+    The store is embedded unless environment or flags name another. Raises ConfigError.
+    """
+    loading = _Loading(Document("command line"), FilePath())
+    # The name is part of every key, so it must be the same at the next start.
+    name = path.strip("/").replace("/", "-") or "all"
+    loading.problems += layers.lay_flags(
+        loading.document,
+        {"upstream": upstream_url, "path": path, "event-id": event_id, "name": name},
+        at={
+            "upstream": ("routes", 0, "upstream", "url"),
+            "path": ("routes", 0, "path"),
+            "event-id": ("routes", 0, "event_id"),
+            "name": ("routes", 0, "name"),
+        },
+    )
+    loading.problems += layers.lay_environment(loading.document, env)
+    loading.problems += layers.lay_flags(loading.document, flags)
+    if "store" in loading.document.root:
+        return loading.finish()
+    loading.document.put(("store", "embedded"), ".", _CHOSEN)
+    loaded = loading.finish()
+    warning = Fault(
+        ("store",),
+        "an embedded Postgres on this machine, chosen because nothing names another",
+        "write a file with store: before a second gateway runs, or each has a memory of its own",
+    )
+    notice = loading.document.problem(warning)
+    return replace(loaded, store=Embedded(path=None, user=None), notices=(*loaded.notices, notice))
+
+
+@dataclass(slots=True)
+class _Loading:
+    document: Document
+    folder: FilePath
+    files: list[FilePath] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def read(self, path: FilePath) -> None:
+        """Raises ConfigError when there is nothing to go on with."""
+        try:
+            text = path.read_text("utf-8")
+        except OSError as error:
+            raise ConfigError([self._unreadable(f"cannot read {path}: {error.strerror}")]) from None
+        except UnicodeDecodeError:
+            raise ConfigError([self._unreadable("is not UTF-8; save it as plain UTF-8")]) from None
+        self.document, problems = yaml_lines.read(text, path.name)
+        if problems and not self.document.root:
+            raise ConfigError(problems)
+        self.problems += problems
+        self.files.append(path)
+
+    def expand(self, env: Mapping[str, str], *, required: bool) -> None:
+        expansion = Expansion(env, self.folder, required)
+        self._note(expansion.run(self.document))
+        self.files += expansion.files
+
+    def finish(self) -> Loaded:
+        """Raises ConfigError with all that was found on the way."""
+        settings = self._validated()
+        if settings is None:
+            raise ConfigError(self._sorted())
+        self._note(relations.faults(settings, self.document, self.folder))
+        built = tuple(routes.build(one, self.folder) for one in settings.routes)
+        memory = settings.limits.body_memory
+        for here, one, route in _numbered(settings, built):
+            self._note(relations.route_faults(one, here))
+            self._note(routes.recipe_faults(one, route, here))
+            # What stands in for a wrong value must not be found wanting beside another.
+            if not any(self._wrong_below((*here, name)) for name in _COMPARED):
+                self._note(relations.tls_faults(one, here))
+                self._note(routes.span_faults(route, here))
+            if not self._wrong_below(("limits",)):
+                self._note(relations.memory_faults(one, here, memory))
+        if self.problems:
+            raise ConfigError(self._sorted())
+        return self._loaded(settings, built)
+
+    def _validated(self) -> Settings | None:
+        """The settings; with something in place of what is wrong, so that the rest is looked at."""
+        try:
+            return Settings.model_validate(self.document.root)
+        except ValidationError as error:
+            found = wording.faults(error, self.document)
+        self._note(fault for fault in found if fault.path not in self.document.placeholders)
+        self.document = mended(self.document, [fault.path for fault in found])
+        try:
+            return Settings.model_validate(self.document.root)
+        except ValidationError:
+            return None
+
+    def _note(self, faults: Iterable[Fault]) -> None:
+        known = {problem.path for problem in self.problems}
+        for fault in faults:
+            problem = self.document.problem(fault)
+            # One mistake for each place: what follows from it would only hide it.
+            if problem.path not in known:
+                self.problems.append(problem)
+
+    def _wrong_below(self, path: Path) -> bool:
+        start = dotted(path)
+        return any(f"{one.path}.".startswith(f"{start}.") for one in self.problems)
+
+    def _sorted(self) -> list[Problem]:
+        return sorted(self.problems, key=lambda one: (one.line is None, one.line or 0, one.where))
+
+    def _unreadable(self, message: str) -> Problem:
+        return Problem("", self.document.name, None, message, "")
+
+    def _loaded(self, settings: Settings, built: tuple[Route, ...]) -> Loaded:
+        notices, shortfalls = [], []
+        for here, one, route in _numbered(settings, built):
+            notices += [self.document.problem(fault) for fault in advice.faults(one, route, here)]
+            if short := advice.short_retention(one, route, here):
+                shortfalls.append(self.document.problem(short))
+        files = (*self.files, *self._certificates(settings, built))
+        return Loaded(
+            listen=tuple(self._listen(one) for one in settings.listen),
+            admin=self._listen(settings.admin.listen),
+            store=self._store(settings.store),
+            keep_ids=settings.store.keep_ids,
+            trusted_proxies=tuple(one for networks in settings.trusted_proxies for one in networks),
+            limits=Limits(
+                settings.limits.connections,
+                settings.limits.body_memory,
+                settings.limits.body_timeout.total_seconds(),
+            ),
+            drain_delay=settings.drain_delay.total_seconds(),
+            log_deliveries=settings.log_deliveries,
+            routes=built,
+            accepted_short_retention={
+                one.name: one.accept_short_retention
+                for one in settings.routes
+                if one.accept_short_retention
+            },
+            notices=tuple(notices),
+            shortfalls=tuple(shortfalls),
+            origins=dict(self.document.origins),
+            files=files,
+            digest=fingerprint(files),
+        )
+
+    def _listen(self, settings: ListenSettings) -> Listen:
+        tls = settings.tls
+        files = None
+        if tls is not None:
+            files = ServerTls(str(self.folder / tls.cert), str(self.folder / tls.key))
+        return Listen(settings.address.host, settings.address.port, files)
+
+    def _store(self, settings: StoreSettings) -> Dsn | Embedded:
+        if settings.embedded is not None:
+            return Embedded(self.folder / settings.embedded, settings.user)
+        assert settings.dsn is not None
+        return Dsn(settings.dsn)
+
+    def _certificates(self, settings: Settings, built: tuple[Route, ...]) -> list[FilePath]:
+        ours = [one.tls for _, one in relations.listeners(settings) if one.tls]
+        names = [str(self.folder / name) for tls in ours for name in (tls.cert, tls.key)]
+        theirs = [route.upstream.tls for route in built]
+        names += [name for tls in theirs for name in (tls.ca, tls.cert, tls.key) if name]
+        return [FilePath(name) for name in dict.fromkeys(names)]
+
+
+def _numbered(
+    settings: Settings, built: tuple[Route, ...]
+) -> Iterator[tuple[Path, RouteSettings, Route]]:
+    for index, (one, route) in enumerate(zip(settings.routes, built, strict=True)):
+        yield ("routes", index), one, route

@@ -1,0 +1,178 @@
+"""Relations: settings that are fine one by one and wrong together."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from urllib.parse import urlsplit
+
+from gateway.config.addresses import Address
+from gateway.config.document import Document
+from gateway.config.problems import Fault, Path
+from gateway.config.route_settings import FixedReplySettings, RouteSettings
+from gateway.config.settings import ListenSettings, Settings
+
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})
+_HERE = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def faults(settings: Settings, document: Document, folder: FilePath) -> Iterator[Fault]:
+    """All contradictions outside single routes, and files that cannot be read."""
+    yield from _store(settings)
+    yield from _listeners(settings)
+    yield from _routes(settings)
+    yield from _files(settings, document, folder)
+
+
+def _store(settings: Settings) -> Iterator[Fault]:
+    store = settings.store
+    if store.dsn is not None and store.embedded is not None:
+        yield Fault(("store",), "has both dsn and embedded", "keep one of the two")
+    if store.dsn is None and store.embedded is None:
+        yield Fault(("store",), "names no store", "write dsn: or embedded: under it")
+    if store.dsn is not None and not _is_postgres_url(store.dsn):
+        # Not quoted in the message: it may hold a password.
+        remedy = "write postgresql://user:password@host/database"
+        yield Fault(("store", "dsn"), "is not a Postgres URL", remedy)
+    if store.user is not None and store.embedded is None:
+        yield Fault(("store", "user"), "is for the embedded store only", "remove it")
+
+
+def _is_postgres_url(text: str) -> bool:
+    try:
+        return urlsplit(text).scheme in ("postgres", "postgresql") and "://" in text
+    except ValueError:
+        return False
+
+
+def _listeners(settings: Settings) -> Iterator[Fault]:
+    if not settings.listen:
+        yield Fault(("listen",), "is an empty list", "write listen: 127.0.0.1:8080")
+    taken: dict[Address, str] = {}
+    for path, listen in listeners(settings):
+        address = listen.address
+        if address.port and address in taken:
+            message = f"{address.host}:{address.port} is taken by {taken[address]} already"
+            yield Fault(path, message, "write another port")
+        taken.setdefault(address, path[0] if isinstance(path[0], str) else "listen")
+
+
+def listeners(settings: Settings) -> Iterator[tuple[Path, ListenSettings]]:
+    """Every address that is listened on, deliveries first."""
+    for index, listen in enumerate(settings.listen):
+        yield ("listen", index), listen
+    yield ("admin", "listen"), settings.admin.listen
+
+
+def _routes(settings: Settings) -> Iterator[Fault]:
+    if not settings.routes:
+        yield Fault(("routes",), "is an empty list", "write at least one route")
+    names: dict[str, int] = {}
+    claimed: dict[tuple[str, str], str] = {}
+    for index, route in enumerate(settings.routes):
+        here: Path = ("routes", index)
+        if route.name in names:
+            message = f"{route.name!r} is the name of routes.{names[route.name]} too"
+            yield Fault((*here, "name"), message, "write another name, or share with scope:")
+        names.setdefault(route.name, index)
+        for host in route.hosts or ("",):
+            if (host, route.path) in claimed:
+                message = f"{host}{route.path or '/'} belongs to {claimed[host, route.path]} too"
+                yield Fault((*here, "path"), message, "write another path, or other hosts:")
+            claimed.setdefault((host, route.path), route.name)
+        yield from _loop(settings, route, here)
+
+
+def _loop(settings: Settings, route: RouteSettings, here: Path) -> Iterator[Fault]:
+    url = route.upstream.url
+    for _, listen in listeners(settings):
+        host, port = listen.address.host, listen.address.port
+        mine = host == url.host or (host in _EVERYWHERE | _HERE and url.host in _HERE)
+        if port == url.port and mine:
+            message = f"{url.host}:{url.port} is the gateway itself"
+            yield Fault((*here, "upstream", "url"), message, "write the consumer's address")
+
+
+def _files(settings: Settings, document: Document, folder: FilePath) -> Iterator[Fault]:
+    for path, listen in listeners(settings):
+        if tls := listen.tls:
+            yield from _certificate((*path, "tls"), tls.cert, tls.key, document, folder)
+    for index, route in enumerate(settings.routes):
+        tls_path: Path = ("routes", index, "upstream", "tls")
+        if asked := route.upstream.tls:
+            if asked.ca is not None:
+                yield from _readable((*tls_path, "ca"), asked.ca, document, folder)
+            if asked.cert is not None and asked.key is not None:
+                yield from _certificate(tls_path, asked.cert, asked.key, document, folder)
+
+
+def _certificate(
+    path: Path, cert: str, key: str, document: Document, folder: FilePath
+) -> Iterator[Fault]:
+    missing = [
+        *_readable((*path, "cert"), cert, document, folder),
+        *_readable((*path, "key"), key, document, folder),
+    ]
+    yield from missing
+    stand_in = document.placeholders & {(*path, "cert"), (*path, "key")}
+    if missing or stand_in:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # The empty password stands for "never ask on the terminal".
+        context.load_cert_chain(folder / cert, folder / key, password="")
+    except (ssl.SSLError, OSError, ValueError):
+        message = "certificate and key do not belong together, or are not PEM without passphrase"
+        yield Fault(path, message, "write the files that were issued together")
+
+
+def _readable(path: Path, file: str, document: Document, folder: FilePath) -> Iterator[Fault]:
+    if path in document.placeholders:
+        return
+    try:
+        (folder / file).open("rb").close()
+    except OSError as error:
+        message = f"cannot read {folder / file}: {error.strerror}"
+        yield Fault(path, message, "write a file that exists")
+
+
+def route_faults(route: RouteSettings, here: Path) -> Iterator[Fault]:
+    """Contradictions inside one route."""
+    yield from _replies(route, here)
+    if not route.methods:
+        yield Fault((*here, "methods"), "is an empty list", "remove it for the usual methods")
+
+
+def memory_faults(route: RouteSettings, here: Path, body_memory: int) -> Iterator[Fault]:
+    """Bodies that the process has no room for. `body_memory` in bytes."""
+    if route.body_limit > body_memory:
+        message = "is more than limits.body_memory, so such a body would never fit"
+        yield Fault((*here, "body_limit"), message, "lower it, or raise limits.body_memory")
+
+
+def tls_faults(route: RouteSettings, here: Path) -> Iterator[Fault]:
+    """Contradictions around a route's certificates."""
+    tls, path = route.upstream.tls, (*here, "upstream", "tls")
+    if tls is None:
+        return
+    if route.upstream.url.scheme != "https":
+        yield Fault(path, "is for https only", "write an https url, or remove tls")
+    if (tls.cert is None) != (tls.key is None):
+        lone, other = ("cert", "key") if tls.key is None else ("key", "cert")
+        yield Fault((*path, lone), f"has no {other}", f"write {other}: FILE beside it")
+
+
+def _replies(route: RouteSettings, here: Path) -> Iterator[Fault]:
+    both = set(route.refused_status or ()) & {*range(200, 300), *route.success_status}
+    if both:
+        message = f"has {', '.join(map(str, sorted(both)))}, which mean success on this route"
+        yield Fault((*here, "refused_status"), message, "keep each status in one of the two lists")
+    reply = route.duplicate_reply
+    if isinstance(reply, FixedReplySettings):
+        path = (*here, "duplicate_reply")
+        if not 200 <= reply.status <= 299:
+            message = f"{reply.status} would make the provider send the event again"
+            yield Fault((*path, "status"), message, "write one from 200 to 299")
+        if reply.status in (204, 205) and reply.body:
+            yield Fault((*path, "body"), f"a {reply.status} has no body", "write 200, or no body")

@@ -1,0 +1,213 @@
+"""What a user can write about one route: unit, default and the damage of a wrong value of each."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from gateway.config.kinds import (
+    ContentType,
+    Count,
+    Day,
+    Duration,
+    Filled,
+    Host,
+    HostHeader,
+    Listed,
+    Location,
+    Method,
+    Name,
+    RawPath,
+    Scope,
+    Size,
+    Span,
+    Status,
+    Text,
+    Truth,
+    WebAddress,
+    choice,
+)
+from gateway.core.route import Mode, OnMissingId, OnStoreDown
+
+
+class Strict(BaseModel):
+    """Settings that take nothing unknown."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        use_attribute_docstrings=True,
+        arbitrary_types_allowed=True,
+    )
+
+
+def written(default: object) -> Any:
+    """A default in the words of a user; it is read like any other value."""
+    return Field(default=default)
+
+
+class UpstreamTlsSettings(Strict):
+    """TLS towards the consumer; for an https URL only."""
+
+    ca: Filled | None = None
+    """PEM file of the authorities that may have signed the consumer's certificate. Default: the
+    system's. Too wide a choice lets somebody else in the network pass as the consumer."""
+    cert: Filled | None = None
+    """PEM file of our own certificate, for consumers that want one; needs `key`. Default: none."""
+    key: Filled | None = None
+    """PEM file of the certificate's private key, without a passphrase. Default: none."""
+
+
+class UpstreamSettings(Strict):
+    """Where the consumer is, and the limits of reaching it."""
+
+    url: WebAddress
+    """http or https, host, port, and a path if it should replace the route's. Without a path the
+    consumer sees the target as it came. No query, no user name."""
+    timeout: Span = written("30s")
+    """The longest that one forward may take, from its first byte written to the last of the reply.
+    Too short, and slow successes become doubtful: their next delivery is forwarded again, marked.
+    Too long, and a hung consumer keeps a slot and its claim for that time."""
+    connect_timeout: Span = written("2s")
+    """Name look-up, connection and TLS together. Too short fails healthy consumers behind a slow
+    network; too long makes senders wait for a dead one."""
+    write_timeout: Span = written("10s")
+    """The longest that sending the request may stall. Too short cuts off large bodies."""
+    first_byte_timeout: Span | None = None
+    """From the last byte sent to the first of the reply. Default: `timeout`. Too short makes slow
+    successes doubtful."""
+    slot_timeout: Duration = written("5s")
+    """How long a delivery waits for one of the `concurrency` slots before it is answered 504.
+    Too long adds to what the sender waits, and to the lease."""
+    concurrency: Count = written("64")
+    """Forwards at once, in each gateway process. Too many overrun the consumer; too few make
+    senders wait for a slot."""
+    host: HostHeader = written("preserve")
+    """The Host header that the consumer sees: `preserve` the sender's, `upstream` for the URL's, or
+    a name. Wrong, and signatures that cover the public URL fail, or the consumer's own virtual
+    hosts answer 404. SNI follows the URL whatever this says."""
+    tls: UpstreamTlsSettings | None = None
+    """Certificates for an https URL. Default: the system's trust, no certificate of our own."""
+    max_reply: Size = written("10MiB")
+    """The longest reply body that is passed on; of a longer one only the status counts. Too small
+    loses bodies that the sender wants; too large lets a consumer fill the memory."""
+
+
+class PromiseSettings(Strict):
+    """What the provider says about how late an event may return."""
+
+    timeout: Span | None = None
+    """How long the provider waits for an answer. Default: it does not say. Duplicates of an
+    undecided event wait for its result a second less than this; too long a value, and the sender
+    has hung up before it is answered."""
+    retry_horizon: Duration | None = None
+    """How long the provider repeats an event by itself. Unknown counts as 7d. Too short, and the
+    memory may be too short for the last retry."""
+    redrive_window: Duration | None = None
+    """How old an event a person can have sent again at the provider. Unknown counts as 7d. Too
+    short, and a redrive of old events is taken for new ones."""
+    source: Filled | None = None
+    """Where the provider says so: an address to look at again. Default: none, and `check` asks."""
+    checked: Day | None = None
+    """The day somebody last looked, as in 2026-08-25. Default: unknown."""
+
+
+class FixedReplySettings(Strict):
+    """One reply for all duplicates."""
+
+    status: Status = written("200")
+    """200 to 299. Anything else would make the provider send the event again."""
+    content_type: ContentType = written("text/plain")
+    """The reply's Content-Type. Some providers insist on theirs."""
+    body: Text = written("")
+    """The reply's body. Providers that want a fixed text repeat the event until they read it."""
+
+
+class DuplicateReply(StrEnum):
+    """Replies to a duplicate that need no more words."""
+
+    STANDARD = "standard"
+    REPLAY = "replay"
+
+
+def _reply_tag(value: Any) -> str:
+    return "(mapping)" if isinstance(value, dict | FixedReplySettings) else "(text)"
+
+
+Reply = Annotated[
+    Annotated[DuplicateReply, *choice(DuplicateReply), Tag("(text)")]
+    | Annotated[FixedReplySettings, Tag("(mapping)")],
+    Discriminator(_reply_tag),
+]
+
+
+class RouteSettings(Strict):
+    """A path, where the event id is, a mode and one upstream."""
+
+    name: Name
+    """Letters, digits, dots, dashes. It is a label in metrics, and without `scope` part of every
+    key: renaming a route then forgets all its events."""
+    path: RawPath
+    """Whole raw segments: `/hooks/orders` takes itself and what is below it, not /hooks/orders2.
+    `/` takes everything."""
+    hosts: Annotated[tuple[Host, ...], *Listed] = ()
+    """Names, without port, for which the route is; the most specific route wins. Default: any.
+    A name that senders do not use makes their requests 404."""
+    upstream: UpstreamSettings
+    """Where the consumer is."""
+    mode: Annotated[Mode, *choice(Mode)] = written("forward")
+    """`forward` protects; `observe` forwards everything, waits for nothing and only counts."""
+    event_id: Annotated[tuple[Location, ...], *Listed]
+    """Where the event id is: header:NAME, json:/pointer, form:NAME, query:NAME; several in a list
+    make one id together. Pick the id of the *event*: an id of the delivery is new on every retry
+    and stops nothing, an id of the customer or the order swallows real events."""
+    scope: Annotated[tuple[Scope, ...], *Listed] = ()
+    """What ids are unique within: a text, or locations as in event_id (an account's header, say).
+    Default: the route's name. Too wide swallows another account's events; a change forgets all."""
+    event_type: Location | None = None
+    """Where the event's type is; it becomes a label. Default: none."""
+    event_time: Location | None = None
+    """Where the event's own time is: RFC 3339 with offset, or epoch. Default: none. With it,
+    events older than `retention` are marked and counted."""
+    promise: PromiseSettings | None = None
+    """What the provider says about how late an event may return. Default: nothing on file."""
+    own_replay: Duration = written("0s")
+    """How far back your own tools send events again. Too short, and their replays count as new."""
+    retention: Duration | None = None
+    """How long an event is remembered after it was settled. Default: a quarter more than retry
+    horizon, redrive window and own_replay together; 60d without a promise. Too short, and late
+    duplicates are forwarded as new."""
+    accept_short_retention: Filled | None = None
+    """The reason why a retention below that sum is meant. Default: none, and `check` fails."""
+    missing_id: Annotated[OnMissingId, *choice(OnMissingId)] = written("forward")
+    """A delivery without a usable id: `forward` lets it through unprotected, `refuse` answers 400,
+    which loses it for good when the provider really sends such events."""
+    on_store_down: Annotated[OnStoreDown, *choice(OnStoreDown)] = written("refuse")
+    """While the store is away: `refuse` answers 503 so that the provider comes back, `forward`
+    lets everything through, marked, doubles included."""
+    success_status: Annotated[tuple[Status, ...], *Listed] = ()
+    """Statuses that mean success besides 200 to 299, such as 208 or 409 for "I have that already".
+    One too many, and an event that failed is never sent again."""
+    refused_status: Annotated[tuple[Status, ...], *Listed] | None = None
+    """Statuses with which the consumer says no *before* it acted; a retry after them is not marked.
+    Replaces the default: 400 401 403 404 405 410 413 415 422 425 429, and 503 with Retry-After.
+    One too many, and a second effect comes unmarked."""
+    methods: Annotated[tuple[Method, ...], *Listed] = written(("POST", "PUT", "PATCH", "DELETE"))
+    """Methods that carry events; others pass through unclaimed. One missing leaves its events
+    unprotected."""
+    lease: Duration | None = None
+    """How long a delivery may leave its event undecided before the next takes over. Default and
+    least: slot_timeout + connect_timeout + timeout + 5s. Longer delays the retry after a crash."""
+    body_limit: Size = written("25MiB")
+    """The longest body; a longer one is answered 413. Too small loses large events, too large
+    takes memory from others."""
+    duplicate_reply: Reply = written("standard")
+    """What a duplicate is told: `standard` is {"received": true, "duplicate": true}, `replay` is
+    what the first delivery was told (kept up to 16 KiB), or a reply of your own. The wrong words,
+    and a provider that insists on its own repeats the event for ever."""
+    idempotency_key: Truth = written("false")
+    """Whether forwards carry an Idempotency-Key, for consumers that know what to do with it. In
+    front of one that replays a stored 500 under it, an event may never succeed."""

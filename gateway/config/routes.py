@@ -1,0 +1,147 @@
+"""Routes: from what was written to what the program uses. Every default is resolved here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path as FilePath
+from typing import assert_never
+
+from gateway.config.problems import Fault, Path
+from gateway.config.route_settings import (
+    DuplicateReply,
+    FixedReplySettings,
+    PromiseSettings,
+    RouteSettings,
+    UpstreamSettings,
+    UpstreamTlsSettings,
+)
+from gateway.core import outcome, retention, route
+from gateway.core.durations import format_duration
+from gateway.core.headers import ends_here
+from gateway.core.keying import Recipe
+from gateway.core.location import Literal, header_names, may_be_constant
+from gateway.core.route import LEASE_MARGIN, Route, Tls, Upstream
+
+
+def build(settings: RouteSettings, folder: FilePath) -> Route:
+    """One route. `folder`: what relative file names start from."""
+    upstream = _upstream(settings.upstream, folder)
+    promise = None if settings.promise is None else _promise(settings.promise)
+    kept = settings.retention
+    return Route(
+        name=settings.name,
+        path=settings.path,
+        hosts=settings.hosts,
+        upstream=upstream,
+        mode=settings.mode,
+        recipe=Recipe(settings.scope or (Literal(settings.name),), settings.event_id),
+        event_type=settings.event_type,
+        event_time=settings.event_time,
+        promise=promise,
+        own_replay=settings.own_replay,
+        retention=(
+            retention.default_retention(promise, settings.own_replay) if kept is None else kept
+        ),
+        methods=frozenset(settings.methods),
+        missing_id=settings.missing_id,
+        on_store_down=settings.on_store_down,
+        status=_status(settings),
+        duplicate_reply=_reply(settings.duplicate_reply),
+        lease=_seconds(settings.lease, upstream.longest + LEASE_MARGIN),
+        body_limit=settings.body_limit,
+        idempotency_key=settings.idempotency_key,
+    )
+
+
+def recipe_faults(settings: RouteSettings, built: Route, here: Path) -> Iterator[Fault]:
+    """Locations that cannot tell events apart."""
+    if not settings.event_id:
+        yield Fault((*here, "event_id"), "is an empty list", "write event_id: json:/id or its kin")
+    elif all(may_be_constant(part) for part in settings.event_id):
+        message = "can be the same for unrelated deliveries, which would all count as one event"
+        yield Fault((*here, "event_id"), message, "write where the id is; literal: only beside it")
+    for member in ("event_id", "scope"):
+        locations = built.recipe.parts if member == "event_id" else built.recipe.scope
+        for name in header_names(locations):
+            if ends_here(name.encode()):
+                message = f"header:{name} ends at the gateway and never carries an id"
+                yield Fault((*here, member), message, "write another header")
+
+
+def span_faults(built: Route, here: Path) -> Iterator[Fault]:
+    """Times that are too short for others, defaults included."""
+    least = built.upstream.longest + LEASE_MARGIN
+    if built.lease < least:
+        shown, needed = (format_duration(timedelta(seconds=s)) for s in (built.lease, least))
+        message = (
+            f"{shown} is less than slot_timeout + connect_timeout + timeout + 5s, "
+            "so a slow forward would lose its claim to the retry that it provoked"
+        )
+        yield Fault((*here, "lease"), message, f"write {needed} or more, or remove it")
+    if built.retention <= timedelta(0):
+        message = "is zero, so no event would be remembered"
+        yield Fault((*here, "retention"), message, "write a time, as in 30d")
+
+
+def _upstream(settings: UpstreamSettings, folder: FilePath) -> Upstream:
+    url, tls = settings.url, settings.tls or UpstreamTlsSettings()
+    timeout = settings.timeout.total_seconds()
+    upstream = Upstream(
+        scheme=url.scheme,
+        host=url.host,
+        port=url.port,
+        path=url.path,
+        host_header=None if settings.host == "preserve" else settings.host,
+        tls=Tls(_file(tls.ca, folder), _file(tls.cert, folder), _file(tls.key, folder)),
+        concurrency=settings.concurrency,
+        slot_timeout=settings.slot_timeout.total_seconds(),
+        connect_timeout=settings.connect_timeout.total_seconds(),
+        write_timeout=settings.write_timeout.total_seconds(),
+        first_byte_timeout=_seconds(settings.first_byte_timeout, timeout),
+        timeout=timeout,
+        max_reply=settings.max_reply,
+    )
+    if settings.host == "upstream":
+        return replace(upstream, host_header=upstream.authority)
+    return upstream
+
+
+def _promise(settings: PromiseSettings) -> retention.Promise:
+    horizon, window = settings.retry_horizon, settings.redrive_window
+    return retention.Promise(
+        timeout=settings.timeout,
+        retry_horizon=retention.UNKNOWN_PART if horizon is None else horizon,
+        redrive_window=retention.UNKNOWN_PART if window is None else window,
+        source=settings.source or "",
+        checked=settings.checked,
+    )
+
+
+def _status(settings: RouteSettings) -> outcome.StatusPolicy:
+    success = outcome.SUCCESS | frozenset(settings.success_status)
+    if settings.refused_status is None:
+        return outcome.StatusPolicy(success, outcome.REFUSED_BEFORE_EFFECT - success)
+    refused = frozenset(settings.refused_status)
+    return outcome.StatusPolicy(success, refused, overload_is_refusal=False)
+
+
+def _reply(settings: DuplicateReply | FixedReplySettings) -> route.DuplicateReply:
+    match settings:
+        case DuplicateReply.STANDARD:
+            return route.StandardReply()
+        case DuplicateReply.REPLAY:
+            return route.ReplayReply()
+        case FixedReplySettings(status=status, content_type=kind, body=body):
+            return route.FixedReply(status, kind, body.encode())
+        case _:
+            assert_never(settings)
+
+
+def _file(name: str | None, folder: FilePath) -> str | None:
+    return None if name is None else str(folder / name)
+
+
+def _seconds(span: timedelta | None, default: float) -> float:
+    return default if span is None else span.total_seconds()

@@ -1,0 +1,97 @@
+"""Wording: pydantic's complaints in our words and at the user's places."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from gateway.config.document import Document
+from gateway.config.problems import Fault, Path, dotted
+from gateway.config.settings import Settings
+
+_EXAMPLES = {
+    "store": 'store: {dsn: "${DATABASE_URL}"} or store: {embedded: ./data}',
+    "routes": "routes: and under it a list of {name, path, event_id, upstream}",
+    "name": "name: orders",
+    "path": "path: /hooks/orders",
+    "event_id": "event_id: json:/id, or header:NAME, form:NAME, query:NAME",
+    "upstream": "upstream: {url: http://127.0.0.1:3000}",
+    "url": "url: http://127.0.0.1:3000",
+    "address": "address: 127.0.0.1:8080",
+    "cert": "cert: FILE",
+    "key": "key: FILE",
+}
+
+
+def faults(error: ValidationError, document: Document) -> list[Fault]:
+    """Each of pydantic's errors, once."""
+    found = []
+    for one in error.errors(include_url=False, include_input=False):
+        # An unknown or missing member has no place of its own: its parent has.
+        last = one["loc"][-1:] if one["type"] in ("missing", "extra_forbidden") else ()
+        path = document.known(one["loc"][: len(one["loc"]) - len(last)]) + last
+        message, remedy = _said(one["type"], one, path)
+        found.append(Fault(path, message, remedy))
+    return found
+
+
+def _said(kind: str, error: Any, path: Path) -> tuple[str, str]:
+    match kind:
+        case "value_error":
+            message, _, remedy = str(error["ctx"]["error"]).partition("; ")
+            return message, remedy
+        case "missing":
+            return "missing", f"write {_EXAMPLES.get(str(path[-1]), f'{path[-1]}: …')}"
+        case "extra_forbidden":
+            return "unknown setting", _meant(path)
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return "is not a mapping", "write its settings as name: value, indented below it"
+        case "list_type" | "tuple_type":
+            return "is not a list", "write its items with a dash each, or in [brackets]"
+        case _:
+            return str(error["msg"]).lower(), "see `dedup-gateway schema`"
+
+
+def _meant(path: Path) -> str:
+    name = str(path[-1])
+    siblings = list(_members(Settings, path[:-1]))
+    if near := get_close_matches(name.replace("-", "_"), siblings, 1, cutoff=0.7):
+        return f"did you mean {near[0]}?"
+    here = tuple(step for step in path[:-1] if isinstance(step, str))
+    places = [place for place in _places(Settings) if place[-1] == name]
+    if places:
+        place = min(places, key=lambda place: (_apart(place[:-1], here), len(place)))
+        return f"did you mean {dotted(place)}?"
+    return f"write one of: {', '.join(siblings)}"
+
+
+def _apart(one: Path, other: Path) -> int:
+    shared = sum(1 for a, b in zip(one, other, strict=False) if a == b)
+    return len(one) + len(other) - 2 * shared
+
+
+def _members(model: type[BaseModel], path: Path) -> dict[str, Any]:
+    """The settings of the model at a path."""
+    for step in path:
+        if isinstance(step, str) and step in model.model_fields:
+            model = next(_models(model.model_fields[step].annotation), model)
+    return dict(model.model_fields)
+
+
+def _models(annotation: Any) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+def _places(model: type[BaseModel], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """The paths of all settings, without indices."""
+    places = []
+    for name, field in model.model_fields.items():
+        places.append((*above, name))
+        for inner in _models(field.annotation):
+            places += _places(inner, (*above, name))
+    return places
