@@ -1,11 +1,12 @@
 """Configuration: what a user writes, checked completely, and what the program makes of it.
 
-The way of a value: YAML with its lines (`yaml_lines`), variables expanded (`expansion`),
-environment and flags laid over it (`layers`), each value read (`settings`, `kinds`) and compared
-with the others (`relations`), and the core's routes with all defaults resolved (`routes`). Whatever goes wrong on
-the way is collected with its place, and reported all at once.
+The way of a value: YAML with its lines (`yaml_lines`), variables expanded (`expansion`), the
+environment and flags laid over it (`layers`), each value read (`settings`, `kinds`), all of them
+compared (`relations`), and the core's routes with every default resolved (`routes`). What is wrong
+on the way is collected with its place, and reported all at once.
 """
 
+from gateway.config.check import Findings, check
 from gateway.config.loaded import (
     Dsn,
     Embedded,
@@ -18,18 +19,25 @@ from gateway.config.loaded import (
 )
 from gateway.config.loading import load, quick
 from gateway.config.problems import ConfigError, Problem
+from gateway.config.sample import Sample, try_sample
+from gateway.config.schema import schema
 
 __all__ = [
     "ConfigError",
     "Dsn",
     "Embedded",
+    "Findings",
     "Limits",
     "Listen",
     "Loaded",
     "Problem",
+    "Sample",
     "ServerTls",
     "changed",
+    "check",
     "fingerprint",
     "load",
     "quick",
+    "schema",
+    "try_sample",
 ]
