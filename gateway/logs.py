@@ -23,13 +23,13 @@ EVENTS = {
     "draining": "SIGTERM or SIGINT came",
     "embedded_store": "where the embedded store's files are, and what became of its server",
     "embedded_store_restarted": "the embedded server had died and is back",
-    "internal_error": "a request failed in a way that nobody foresaw",
     "late_success": "a success was recorded after its lease was lost",
     "lease_lapsed": "a claim was taken over from a holder that never settled",
     "listening": "an address is bound",
     "payload_mismatch": "one id came with two bodies",
     "possible_double": "an event was accepted after an attempt that may have had its effect",
     "reply_not_replayable": "a reply that the route wants replayed could not be kept or read",
+    "request_failed": "a request failed in a way that nobody foresaw",
     "restart_needed": "settings changed that only a restart takes",
     "settle_postponed": "a settlement did not reach the store at once and is repeated",
     "settlement_dropped": "a settlement was given up",
@@ -60,11 +60,11 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def configure(level: int = logging.INFO) -> None:
-    """Send everything to stderr as JSON lines; libraries from WARNING on."""
+def configure(*, quiet: bool = False) -> None:
+    """Send everything to stderr as JSON lines; libraries, and `quiet` programs, from WARNING on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    logging.getLogger("gateway").setLevel(level)
+    logging.getLogger("gateway").setLevel(logging.WARNING if quiet else logging.INFO)

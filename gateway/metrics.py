@@ -9,8 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.exposition import generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from gateway import __version__
@@ -26,6 +32,7 @@ OTHER_TYPE = "other"
 # The providers' time-outs are at 3, 5, 8, 10 and 30 seconds; a bound at each makes them readable.
 FORWARD_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 10, 20, 30, 60)
 AGE_BUCKETS = (1, 10, 60, 600, 3600, 6 * 3600, 86400, *(86400 * d for d in (3, 7, 14, 30, 60, 90)))
+CLAIM_STATEMENTS = frozenset({"arrive", "take_over", "settle", "complete"})
 CLAIM_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2)
 
 
@@ -33,6 +40,7 @@ class Metrics:
     """The process's registry, and what other parts tell it."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # a second series per counter that nothing here reads
         registry = self.registry = CollectorRegistry()
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -94,9 +102,6 @@ class Metrics:
         self._stale = counter("stale_events", "New events older than the retention.", "route")
         self._store_up = gauge("store_up", "Whether the store answers and takes writes.")
         self._store_errors = counter("store_errors", "Failed store calls, by kind.", "kind")
-        self._connections_refused = counter(
-            "connections_refused", "Connections closed because too many were open."
-        )
         self._unrecorded = gauge(
             "pending_settlements", "Settlements that the store has not taken yet."
         )
@@ -117,9 +122,9 @@ class Metrics:
         self._types: dict[str, set[str]] = {}
         self._children: dict[tuple[object, ...], Counter] = {}
 
-    def render(self) -> bytes:
-        """The exposition, text format."""
-        return generate_latest(self.registry)
+    def render(self) -> tuple[bytes, str]:
+        """The exposition and its content type."""
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
     def watch(
         self,
@@ -226,17 +231,14 @@ class Metrics:
         """One id came with two bodies."""
         self._mismatches.labels(route).inc()
 
-    def connection_refused(self) -> None:
-        """A connection above the cap was closed."""
-        self._connections_refused.inc()
-
     def store_error(self, kind: str) -> None:
         """A store call failed."""
         self._store_errors.labels(kind).inc()
 
     def statement(self, name: str, seconds: float, size: int) -> None:
-        """A statement on the claims took `seconds` for a batch of `size`."""
-        self._claim_seconds.labels(name).observe(seconds)
+        """A statement took `seconds` for a batch of `size`; those on the claims are of interest."""
+        if name in CLAIM_STATEMENTS:
+            self._claim_seconds.labels(name).observe(seconds)
 
     def reloaded(self, *, successful: bool) -> None:
         """A changed configuration was taken, or not."""

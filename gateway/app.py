@@ -1,0 +1,278 @@
+"""The composition root: the only file that knows the concrete classes, the clock and the dice.
+
+Order of life: embedded store, store, listeners; then run until a signal. Order of death: readiness
+is red at once, requests are still taken for `drain_delay` so that balancers can move on, the
+listener closes, what is in flight ends, what is not recorded yet is recorded, and only then the
+store goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+import ssl
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from gateway import __version__, failpoints
+from gateway.config import ConfigError, Embedded, Listen, Loaded, changed, fingerprint
+from gateway.core.route import OnStoreDown, Route
+from gateway.flow.flights import Flights
+from gateway.flow.receive import Shared
+from gateway.flow.record import Recorder
+from gateway.metrics import Metrics
+from gateway.routing import Routing
+from gateway.store.embedded import EmbeddedPostgres, default_data_dir
+from gateway.store.store import Store
+from gateway.upstream.hop import Hop
+from gateway.web.admin import Admin
+from gateway.web.ingress import Ingress
+from gateway.web.limits import Limits
+
+log = logging.getLogger("gateway.app")
+
+# ConfigMaps swap links and send no signal; ten seconds is soon enough for whoever waits for it.
+LOOK_AT_FILE_EVERY = 10.0
+# A restart of Postgres takes a second or two and should not take a pod out of its service.
+AWAY_BEFORE_UNREADY = 5.0
+# After the drain deadline forwards are cut off; what they leave behind is settled within this.
+LAST_SETTLEMENTS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """What was bound, as HOST:PORT."""
+
+    deliveries: tuple[str, ...]
+    admin: str
+
+
+class Gateway:
+    """One gateway process: made, started and stopped in one running loop of the main thread."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        reread: Callable[[], Loaded] | None = None,
+        at: Callable[[str], None] = failpoints.none,
+    ) -> None:
+        """`reread` loads the configuration again; None where there is no file to look at."""
+        self.metrics = Metrics()
+        self._loaded = loaded
+        self._reread = reread
+        self._at = at
+        self._state = "starting"
+        self._was_up = False
+        self._last_fault = ""
+        self._stop = asyncio.Event()
+        self._reload = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._exit = AsyncExitStack()
+
+    async def start(self) -> Addresses:
+        """Bring everything up.
+
+        Raises OSError when an address is taken or a TLS file unusable, EmbeddedError for the store,
+        ValueError for its DSN; `stop` tidies up after it.
+        """
+        for warning in self._loaded.warnings:
+            log.warning("config_warning", extra={"detail": warning})
+        self._build(self._dsn())
+        await self._use(self._loaded)
+        self._exit.push_async_callback(self._store.stop)
+        await self._store.start()
+        addresses = await self._listen()
+        self._spawn(self._watch_configuration())
+        self._state = "running"
+        log.info("started", extra={"version": __version__})
+        return addresses
+
+    def _dsn(self) -> str:
+        store = self._loaded.store
+        if not isinstance(store, Embedded):
+            return store.text
+        place = store.path or default_data_dir()
+        server = EmbeddedPostgres(place, user=store.user, log=_note)
+        self._exit.callback(server.stop)
+        dsn = server.start()
+        self._spawn(server.supervise())
+        return dsn
+
+    def _build(self, dsn: str) -> None:
+        loaded, metrics = self._loaded, self.metrics
+        self._store = Store(
+            dsn,
+            keep_ids=loaded.keep_ids,
+            clock=time.monotonic,
+            on_error=metrics.store_error,
+            on_statement=metrics.statement,
+        )
+        self._recorder = Recorder(self._store, metrics, time.monotonic, self._spawn)
+        shared = Shared(
+            claims=self._store,
+            replies=self._store,
+            flights=Flights(),
+            recorder=self._recorder,
+            counts=metrics,
+            clock=time.monotonic,
+            dice=lambda: secrets.randbits(63),
+            at=self._at,
+            log_deliveries=loaded.log_deliveries,
+        )
+        self._routing = Routing(shared, self._new_hop)
+        self._ingress = Ingress(self._routing.find, limits=_limits(loaded), counts=metrics, log=log)
+        metrics.watch(
+            store_up=lambda: self._store.away_since is None,
+            pending=lambda: self._recorder.pending,
+            certificates=self._routing.certificates,
+        )
+
+    async def run_until_stopped(self) -> None:
+        """Until SIGTERM or SIGINT; SIGHUP reloads."""
+        loop = asyncio.get_running_loop()
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(sign, self._stop.set)
+        if self._reread is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._reload.set)
+        await self._stop.wait()
+
+    async def stop(self) -> None:
+        """Drain and end."""
+        if self._state == "running":
+            await self._drain()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._exit.aclose()
+        log.info("stopped")
+
+    async def _listen(self) -> Addresses:
+        bound = []
+        page = Admin(self.metrics.render, self._readiness)
+        self._exit.push_async_callback(page.close)
+        host, port = await page.listen(self._loaded.admin.host, self._loaded.admin.port)
+        admin = _announce("admin", host, port)
+        self._exit.push_async_callback(self._routing.close)
+        self._exit.push_async_callback(self._ingress.close)
+        for place in self._loaded.listen:
+            host, port = await self._ingress.listen(place.host, place.port, _tls(place))
+            bound.append(_announce("deliveries", host, port))
+        return Addresses(tuple(bound), admin)
+
+    async def _drain(self) -> None:
+        self._state = "draining"
+        log.info("draining", extra={"delay": self._loaded.drain_delay})
+        self._ingress.drain()
+        self._stop.clear()  # a second signal says that somebody waits at a terminal
+        await _within(self._stop.wait(), self._loaded.drain_delay)
+        await self._ingress.stop_listening()
+        longest = max(route.upstream.longest + route.busy_wait for route in self._loaded.routes)
+        idle = await self._ingress.wait_idle(longest)
+        if not idle:
+            await self._routing.abort()
+            idle = await self._ingress.wait_idle(LAST_SETTLEMENTS)
+        unrecorded = await self._recorder.drain(LAST_SETTLEMENTS)
+        log.info("drained", extra={"idle": idle, "unrecorded": unrecorded})
+
+    async def _use(self, loaded: Loaded) -> None:
+        await self._routing.use(loaded.routes, loaded.trusted_proxies)
+        self.metrics.routes(loaded.routes)
+        await self._store.register({route.name: route.recipe.print() for route in loaded.routes})
+        self._loaded = loaded
+
+    async def _watch_configuration(self) -> None:
+        while self._reread is not None:
+            asked = await _within(self._reload.wait(), LOOK_AT_FILE_EVERY)
+            self._reload.clear()
+            await self._reload_once(self._reread, asked=asked)
+
+    async def _reload_once(self, reread: Callable[[], Loaded], *, asked: bool) -> None:
+        """Take a changed configuration; one that cannot be taken leaves the old one running."""
+        try:
+            if not asked and fingerprint(self._loaded.files) == self._loaded.digest:
+                return
+            loaded = reread()
+            restart = changed(self._loaded, loaded)
+            await self._use(loaded)
+        except (ConfigError, OSError) as error:
+            if asked or str(error) != self._last_fault:
+                log.error("config_invalid", extra={"detail": str(error)})
+            self._last_fault = str(error)
+            self.metrics.reloaded(successful=False)
+            return
+        self._last_fault = ""
+        self.metrics.reloaded(successful=True)
+        log.info("config_reloaded", extra={"routes": [route.name for route in loaded.routes]})
+        for warning in loaded.warnings:
+            log.warning("config_warning", extra={"detail": warning})
+        if restart:
+            log.warning("restart_needed", extra={"settings": restart})
+
+    def _readiness(self) -> tuple[bool, Mapping[str, object]]:
+        away = self._store.away_since
+        self._was_up = self._was_up or away is None
+        seconds = 0.0 if away is None else time.monotonic() - away
+        facts = {
+            "state": self._state,
+            "store": "up" if away is None else "away",
+            "store_away_seconds": round(seconds, 1),
+            "problem": self._store.problem,
+        }
+        tolerated = any(r.on_store_down is OnStoreDown.FORWARD for r in self._loaded.routes)
+        patience = AWAY_BEFORE_UNREADY if self._was_up else 0.0
+        usable = away is None or tolerated or seconds < patience
+        return self._state == "running" and usable, facts
+
+    def _new_hop(self, route: Route) -> Hop:
+        return Hop(route.upstream, route.status, clock=time.monotonic, at=self._at)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("task_failed", exc_info=error)
+
+
+def _note(event: str, /, **facts: object) -> None:
+    log.info(event, extra=facts)
+
+
+def _limits(loaded: Loaded) -> Limits:
+    return Limits(
+        connections=loaded.limits.connections,
+        body_memory=loaded.limits.body_memory,
+        body_timeout=loaded.limits.body_timeout,
+    )
+
+
+def _tls(place: Listen) -> ssl.SSLContext | None:
+    if place.tls is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(place.tls.cert, place.tls.key)
+    return context
+
+
+def _announce(what: str, host: str, port: int) -> str:
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    log.info("listening", extra={"what": what, "address": address})
+    return address
+
+
+async def _within(wait: Coroutine[Any, Any, Any], seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await wait
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,197 @@
+"""The verbs: parse, call, print. No rule lives here.
+
+Exit codes: 0 done, 1 found something wrong, 2 usage or configuration, 3 store away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import asyncpg
+import typer
+import uvloop
+from rich.console import Console
+
+from gateway import __version__, failpoints, logs
+from gateway.app import Gateway
+from gateway.config import ConfigError, Embedded, Loaded, load, quick
+from gateway.demo.play import run_demo
+from gateway.demo.sample import run_sample
+from gateway.demo.shapes import FULL
+from gateway.store import migrate as migrations
+from gateway.store.embedded import EmbeddedError
+
+USAGE, STORE_AWAY = 2, 3
+
+DEFAULT_FILE = Path("gateway.yaml")
+
+app = typer.Typer(
+    help="A reverse proxy that lets each webhook event through to an unmodified consumer once.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="The YAML file; gateway.yaml here if there is one."),
+]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"dedup-gateway {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def serve(
+    config: ConfigOption = None,
+    upstream: Annotated[
+        str | None, typer.Option(help="Without a file: the consumer's URL.", metavar="URL")
+    ] = None,
+    path: Annotated[
+        str | None, typer.Option(help="Without a file: the route's path.", metavar="PATH")
+    ] = None,
+    event_id: Annotated[
+        str | None,
+        typer.Option(
+            help="Without a file: where the id is, as in json:/event_id.", metavar="WHERE"
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(help="Where deliveries are taken.", metavar="HOST:PORT")
+    ] = None,
+    admin: Annotated[
+        str | None, typer.Option(help="Where metrics and probes are.", metavar="HOST:PORT")
+    ] = None,
+    embedded: Annotated[
+        Path | None, typer.Option(help="Keep claims in a Postgres of our own, in this directory.")
+    ] = None,
+) -> None:
+    """Run the gateway, from a file or for one route given on the command line."""
+    flags: dict[str, object] = {}
+    if listen is not None:
+        flags["listen"] = listen
+    if admin is not None:
+        flags["admin.listen"] = admin
+    if embedded is not None:
+        flags["store.embedded"] = str(embedded)
+    if upstream is None:
+        file = _file(config)
+
+        def reread() -> Loaded:
+            return load(file, env=os.environ, flags=flags)
+
+        loaded = _loaded(reread)
+        _run(lambda: _serve(loaded, reread))
+        return
+    if config is not None or path is None or event_id is None:
+        _fail(
+            USAGE,
+            "without a file, serve needs --upstream, --path and --event-id together: "
+            "--upstream http://127.0.0.1:3000 --path /hooks/orders --event-id json:/event_id",
+        )
+    only = _loaded(lambda: quick(upstream, path, event_id, env=os.environ, flags=flags))
+    _run(lambda: _serve(only, None))
+
+
+@app.command()
+def migrate(
+    config: ConfigOption = None,
+    dsn: Annotated[
+        str | None, typer.Option(help="Instead of the file's store: a role that may create.")
+    ] = None,
+    print_only: Annotated[
+        bool, typer.Option("--print", help="Print the SQL instead of applying it.")
+    ] = False,
+) -> None:
+    """Bring the store's schema to this release."""
+    if print_only:
+        _print(migrations.script())
+        return
+    target = dsn or _dsn(config)
+    try:
+        applied = asyncio.run(migrations.migrate(target))
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        _fail(STORE_AWAY, f"the store cannot be migrated: {error or type(error).__name__}")
+    _print("\n".join(f"applied {name}" for name in applied) or "nothing to do")
+
+
+@app.command()
+def demo() -> None:
+    """Show the three shapes of duplicates, against a consumer directly and through the gateway."""
+    logs.configure(quiet=True)
+    raise typer.Exit(uvloop.run(run_demo(Console(), FULL)))
+
+
+@app.command("sample", hidden=True)
+def sample_(config: ConfigOption = None) -> None:
+    """Run the embedded store, a sample consumer and the gateway in front of it."""
+    file = _file(config)
+    loaded = _loaded(lambda: load(file, env=os.environ))
+    _run(lambda: run_sample(loaded, Console(), lambda: f"evt_{secrets.token_hex(6)}"))
+
+
+async def _serve(loaded: Loaded, reread: Callable[[], Loaded] | None) -> int:
+    gateway = Gateway(loaded, reread=reread, at=failpoints.parse(os.environ))
+    try:
+        await gateway.start()
+        await gateway.run_until_stopped()
+    finally:
+        await gateway.stop()
+    return 0
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
+    logs.configure()
+    try:
+        code = uvloop.run(work())
+    except EmbeddedError as error:
+        _fail(STORE_AWAY, str(error))
+    except OSError as error:
+        _fail(USAGE, str(error))
+    raise typer.Exit(code)
+
+
+def _loaded(read: Callable[[], Loaded]) -> Loaded:
+    try:
+        return read()
+    except ConfigError as error:
+        _fail(USAGE, str(error))
+
+
+def _file(config: Path | None) -> Path | None:
+    if config is not None:
+        return config
+    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+
+
+def _dsn(config: Path | None) -> str:
+    file = _file(config)
+    store = _loaded(lambda: load(file, env=os.environ)).store
+    if isinstance(store, Embedded):
+        _fail(USAGE, "an embedded store is migrated by `serve`; give --dsn for another one")
+    return store.text
+
+
+def _print(text: str) -> None:
+    typer.echo(text)
+
+
+def _fail(code: int, message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """The console script."""
+    app()

@@ -1,0 +1,94 @@
+"""Routing: the configured routes as running receivers, each with its hop to a consumer.
+
+A reload keeps what did not change, connections included. What did change is built anew, and the old
+receiver ends the requests that began under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gateway.core.headers import Networks
+from gateway.core.route import Mode, Route, RouteTable
+from gateway.flow.forward import Sender
+from gateway.flow.observe import ObserveRoute
+from gateway.flow.receive import ForwardRoute, Shared
+from gateway.upstream.hop import Hop
+
+Receiver = ForwardRoute | ObserveRoute
+KINDS: dict[Mode, Callable[[Route, Sender, Shared], Receiver]] = {
+    Mode.FORWARD: ForwardRoute,
+    Mode.OBSERVE: ObserveRoute,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A route as it runs."""
+
+    route: Route
+    receiver: Receiver
+    hop: Hop
+
+
+class Routing:
+    """Finds the receiver of a request."""
+
+    def __init__(self, shared: Shared, new_hop: Callable[[Route], Hop]) -> None:
+        self._shared = shared
+        self._new_hop = new_hop
+        self._running: dict[str, Running] = {}
+        self._retired: list[Hop] = []  # of earlier configurations, with requests under way
+        self._trusted: Networks = ()
+        self._table = RouteTable(())
+
+    def find(self, target: str, host: bytes | None) -> Receiver | None:
+        """The receiver for a raw target and a Host header."""
+        route = self._table.find(target, host)
+        return None if route is None else self._running[route.name].receiver
+
+    async def use(self, routes: tuple[Route, ...], trusted: Networks) -> None:
+        """Put a configuration in force, from the next request on.
+
+        Raises OSError when a TLS file of a route cannot be used; then nothing has changed.
+        """
+        before = self._running
+        self._running = {
+            route.name: self._run(route, trusted, before.get(route.name)) for route in routes
+        }
+        self._trusted = trusted
+        self._table = RouteTable(routes)
+        kept = {id(running.hop) for running in self._running.values()}
+        gone = [old.hop for old in before.values() if id(old.hop) not in kept]
+        self._retired = [hop for hop in (*self._retired, *gone) if hop.in_use]
+        for hop in gone:
+            await hop.close()
+
+    def certificates(self) -> Iterator[tuple[str, float]]:
+        """Route and expiry (epoch seconds) of each consumer certificate that was seen."""
+        for name, running in self._running.items():
+            if running.hop.certificate_expires is not None:
+                yield name, running.hop.certificate_expires
+
+    async def abort(self) -> None:
+        """Every forward under way ends now, those of replaced routes too."""
+        for hop in [*(running.hop for running in self._running.values()), *self._retired]:
+            await hop.abort()
+
+    async def close(self) -> None:
+        """Close the idle connections."""
+        for running in self._running.values():
+            await running.hop.close()
+
+    def _run(self, route: Route, trusted: Networks, old: Running | None) -> Running:
+        if old is not None and old.route == route and trusted == self._trusted:
+            return old
+        reusable = old is not None and _same_hop(old.route, route)
+        hop = old.hop if old is not None and reusable else self._new_hop(route)
+        sender = Sender(route, hop, trusted, self._shared.counts, self._shared.clock)
+        return Running(route, KINDS[route.mode](route, sender, self._shared), hop)
+
+
+def _same_hop(old: Route, new: Route) -> bool:
+    return old.upstream == new.upstream and old.status == new.status
