@@ -256,5 +256,5 @@ def prove(connection: Connection, limits: Limits) -> None:
     if found != wanted:
         raise UnfitServer(f"aiohttp took the settings {found} instead of {wanted}")
     ((message, payload),), _, _ = parser.feed_data(_SAMPLE)
-    if message.path != "/a%2Fb?" or payload.read_nowait() != b"raw":
+    if payload.exception() or payload.read_nowait() != b"raw" or message.path != "/a%2Fb?":
         raise UnfitServer("aiohttp changes requests while it parses them")
