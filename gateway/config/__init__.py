@@ -6,7 +6,7 @@ compared (`relations`), and the core's routes with every default resolved (`rout
 on the way is collected with its place, and reported all at once.
 """
 
-from gateway.config.check import Findings, check
+from gateway.config.json_schema import schema
 from gateway.config.loaded import (
     Dsn,
     Embedded,
@@ -19,8 +19,8 @@ from gateway.config.loaded import (
 )
 from gateway.config.loading import load, quick
 from gateway.config.problems import ConfigError, Problem
+from gateway.config.report import Findings, check
 from gateway.config.sample import Sample, try_sample
-from gateway.config.schema import schema
 
 __all__ = [
     "ConfigError",

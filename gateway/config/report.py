@@ -1,17 +1,87 @@
-"""Reports: findings, samples and mistakes as text for people and as data for programs."""
+"""Reports: what a valid configuration means, for the person who is about to run it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import assert_never
 
-from gateway.config.check import Findings, RouteFindings
+from gateway.config.loaded import Dsn, Embedded, Loaded
 from gateway.config.problems import Problem
-from gateway.config.sample import Sample
+from gateway.core.durations import format_duration
+from gateway.core.location import describe
+from gateway.core.route import Mode, OnMissingId, OnStoreDown, Route
 
 
-def findings_text(findings: Findings) -> str:
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One number of the retention's sum, and where it came from."""
+
+    what: str
+    span: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class RouteFindings:
+    """One route, in words."""
+
+    name: str
+    takes: str
+    """Hosts and path."""
+    upstream: str
+    mode: str
+    event_id: str
+    scope: str
+    floor: str | None
+    """None without a promise."""
+    terms: tuple[Term, ...]
+    retention: str
+    retention_origin: str
+    accepted: str | None
+    """Why a retention below the floor is meant."""
+    promise_source: str | None
+    """The address where the provider says so, and the day somebody looked."""
+    remarks: tuple[str, ...]
+    """What the route's choices mean, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The whole configuration, in words."""
+
+    listen: tuple[str, ...]
+    admin: str
+    store: str
+    routes: tuple[RouteFindings, ...]
+    wrong: tuple[Problem, ...]
+    """Allowed at start, and yet a reason to exit with 1."""
+    notices: tuple[Problem, ...]
+    """Worth a look, wrong ones left out."""
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether `check` ends with 1."""
+        return bool(self.wrong)
+
+
+def check(loaded: Loaded) -> Findings:
+    """Everything worth knowing before the configuration is used. Looks at nothing but itself."""
+    return Findings(
+        listen=tuple(
+            f"{one.host}:{one.port}" + (" tls" if one.tls else "") for one in loaded.listen
+        ),
+        admin=f"{loaded.admin.host}:{loaded.admin.port}",
+        store=_store(loaded),
+        routes=tuple(_route(loaded, index, route) for index, route in enumerate(loaded.routes)),
+        wrong=loaded.shortfalls,
+        notices=tuple(one for one in loaded.notices if one not in loaded.shortfalls),
+    )
+
+
+def as_text(findings: Findings) -> str:
     """What `check` prints."""
     lines = [
         f"deliveries  {', '.join(findings.listen)}",
@@ -19,7 +89,7 @@ def findings_text(findings: Findings) -> str:
         f"store       {findings.store}",
     ]
     for route in findings.routes:
-        lines += ["", *_route(route)]
+        lines += ["", *_route_lines(route)]
     for title, problems in (("wrong", findings.wrong), ("notices", findings.notices)):
         if problems:
             lines += ["", f"{title}:", *(f"  {problem}" for problem in problems)]
@@ -27,39 +97,115 @@ def findings_text(findings: Findings) -> str:
     return "\n".join(lines)
 
 
-def findings_json(findings: Findings) -> dict[str, Any]:
+def as_json(findings: Findings) -> str:
     """What `check --json` prints."""
-    return {"ok": not findings.wrong, **asdict(findings)}
+    return json.dumps({"ok": not findings.unsafe, **asdict(findings)}, indent=2, ensure_ascii=False)
 
 
-def problems_json(problems: Iterable[Problem]) -> dict[str, Any]:
-    """What `check --json` prints for a configuration that cannot be used."""
-    return {"ok": False, "problems": [asdict(problem) for problem in problems]}
+def _store(loaded: Loaded) -> str:
+    match loaded.store:
+        case Dsn():
+            return str(loaded.store)
+        case Embedded(path=path):
+            return f"embedded in {path or 'a folder of its own'}"
+        case _:
+            assert_never(loaded.store)
 
 
-def sample_text(sample: Sample) -> str:
-    """What `try` prints."""
-    rows = [
-        ("route", sample.route or "none"),
-        ("verdict", sample.verdict),
-        ("why", sample.why),
-        *((f"scope {part.where}", part.value) for part in sample.scope),
-        *((f"part {part.where}", part.value) for part in sample.parts),
-        ("event id", sample.event_id),
-        ("key", sample.key),
-        ("event type", sample.event_type),
-        ("event time", sample.event_time),
-        *(("note", note) for note in sample.notes),
-    ]
-    return "\n".join(f"{name:<24} {value}" for name, value in rows if value is not None)
+def _route(loaded: Loaded, index: int, route: Route) -> RouteFindings:
+    promise, upstream = route.promise, route.upstream
+    source = None
+    if promise is not None and promise.source:
+        source = f"{promise.source} (looked at {promise.checked or 'on an unknown day'})"
+    return RouteFindings(
+        name=route.name,
+        takes=f"{', '.join(route.hosts) or 'any host'} {route.path or '/'}",
+        upstream=f"{upstream.scheme}://{upstream.authority}{upstream.path or ''}",
+        mode=route.mode.value,
+        event_id=", ".join(describe(part) for part in route.recipe.parts),
+        scope=", ".join(describe(part) for part in route.recipe.scope),
+        floor=None if route.floor is None else format_duration(route.floor),
+        terms=_terms(loaded, index, route),
+        retention=format_duration(route.retention),
+        retention_origin=_retention_origin(loaded, index, route),
+        accepted=loaded.accepted_short_retention.get(route.name),
+        promise_source=source,
+        remarks=_remarks(route),
+    )
 
 
-def sample_json(sample: Sample) -> dict[str, Any]:
-    """What `try --json` prints."""
-    return asdict(sample)
+def _terms(loaded: Loaded, index: int, route: Route) -> tuple[Term, ...]:
+    if route.promise is None:
+        return ()
+    own = loaded.source_of("routes", index, "own_replay")
+    return (
+        _promised(loaded, index, "retry_horizon", route.promise.retry_horizon),
+        _promised(loaded, index, "redrive_window", route.promise.redrive_window),
+        Term("own replay", format_duration(route.own_replay), own),
+    )
 
 
-def _route(route: RouteFindings) -> Iterable[str]:
+def _promised(loaded: Loaded, index: int, name: str, span: timedelta) -> Term:
+    origin = loaded.source_of("routes", index, "promise", name)
+    if origin == "default":
+        origin = "unknown, counted as 7d"
+    return Term(name.replace("_", " "), format_duration(span), origin)
+
+
+def _retention_origin(loaded: Loaded, index: int, route: Route) -> str:
+    origin = loaded.source_of("routes", index, "retention")
+    if origin != "default":
+        return origin
+    return "default: 60d without a promise" if route.floor is None else "default: floor + a quarter"
+
+
+def _remarks(route: Route) -> tuple[str, ...]:
+    if route.mode is Mode.OBSERVE:
+        return ("observe: everything is forwarded, doubles included; duplicates are only counted",)
+    return (_without_id(route), _without_store(route), _with_key(route))
+
+
+def _without_id(route: Route) -> str:
+    match route.missing_id:
+        case OnMissingId.FORWARD:
+            return "missing_id forward: without a usable id a delivery passes unprotected, counted"
+        case OnMissingId.REFUSE:
+            return (
+                "missing_id refuse: without a usable id a delivery gets 400; the provider loses it"
+            )
+        case _:
+            assert_never(route.missing_id)
+
+
+def _without_store(route: Route) -> str:
+    match route.on_store_down:
+        case OnStoreDown.REFUSE:
+            return (
+                "on_store_down refuse: without its store the gateway answers 503; a provider that "
+                "never retries loses the event, which on_store_down: forward avoids at the price "
+                "of doubles"
+            )
+        case OnStoreDown.FORWARD:
+            return (
+                "on_store_down forward: without its store the gateway lets doubles through, marked"
+            )
+        case _:
+            assert_never(route.on_store_down)
+
+
+def _with_key(route: Route) -> str:
+    if route.idempotency_key:
+        return (
+            "idempotency_key true: forwards carry an Idempotency-Key; a consumer that replays a "
+            "stored 500 under it never gets past that"
+        )
+    return (
+        "idempotency_key false: a second send after doubt is marked by Dedup-Possible-Duplicate "
+        "only; set true if the consumer knows Idempotency-Key"
+    )
+
+
+def _route_lines(route: RouteFindings) -> Iterable[str]:
     yield f"route {route.name}: {route.takes} -> {route.upstream}"
     yield f"  mode        {route.mode}"
     yield f"  event id    {route.event_id} (unique within {route.scope})"

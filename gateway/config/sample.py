@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import assert_never
 
@@ -46,12 +47,17 @@ class Sample:
     """In UTC, or what was there and cannot be used."""
     notes: tuple[str, ...] = ()
 
+    @property
+    def usable(self) -> bool:
+        """Whether the route does with it what it is there for."""
+        return self.verdict in ("keyed", "passed")
+
 
 def try_sample(loaded: Loaded, route_name: str | None, raw: bytes) -> Sample:
     """Read a whole HTTP request, or only a body, as a route would.
 
-    Without a name the request's own target and Host choose the route. Raises LookupError, whose
-    text says what there is, when no route has that name.
+    Without a name the request's own target and Host choose the route. Raises ValueError that says
+    what there is when no route has that name.
     """
     delivery, notes = _delivery(raw)
     found = RouteTable(loaded.routes).find(delivery.target, delivery.header(b"host"))
@@ -64,12 +70,34 @@ def try_sample(loaded: Loaded, route_name: str | None, raw: bytes) -> Sample:
     return replace(_read(route, delivery), notes=notes)
 
 
+def as_text(sample: Sample) -> str:
+    """What `try` prints."""
+    rows = [
+        ("route", sample.route or "none"),
+        ("verdict", sample.verdict),
+        ("why", sample.why),
+        *((f"scope {part.where}", part.value) for part in sample.scope),
+        *((f"part {part.where}", part.value) for part in sample.parts),
+        ("event id", sample.event_id),
+        ("key", sample.key),
+        ("event type", sample.event_type),
+        ("event time", sample.event_time),
+        *(("note", note) for note in sample.notes),
+    ]
+    return "\n".join(f"{name:<24} {value}" for name, value in rows if value is not None)
+
+
+def as_json(sample: Sample) -> str:
+    """What `try --json` prints."""
+    return json.dumps(asdict(sample), indent=2)
+
+
 def _named(loaded: Loaded, name: str) -> Route:
     for route in loaded.routes:
         if route.name == name:
             return route
     there = ", ".join(route.name for route in loaded.routes)
-    raise LookupError(f"no route is called {name!r}; there is {there}")
+    raise ValueError(f"no route is called {name!r}; there is {there}")
 
 
 def _read(route: Route, delivery: Delivery) -> Sample:
