@@ -119,11 +119,12 @@ class ScriptedConsumer:
         """What to do with the next requests."""
         self.acts.extend(acts)
 
-    def stop_listening(self) -> None:
+    async def stop_listening(self) -> None:
         """New connections are refused from now on."""
         for task in self._tasks:
             if task.get_name() == "accepting":
                 task.cancel()
+                await asyncio.wait([task])
         self._listener.close()
 
     def close_connections(self) -> None:
