@@ -269,6 +269,16 @@ async def test_a_damaged_postmaster_pid_does_not_stop_the_start(
     assert await ask(server().start(), "select 1") == 1
 
 
+async def test_the_lock_file_of_a_living_server_is_never_removed(server: Make, place: Path) -> None:
+    server().start()
+    layout = cluster.Layout(place / "store")
+
+    cluster.forget_the_dead(layout, layout.cluster)
+
+    assert (layout.cluster / "postmaster.pid").exists()
+    assert (layout.cluster / ".s.PGSQL.5432").exists()
+
+
 def left_with_pid(place: Path, pid: int) -> None:
     """As if a postmaster with that id had been killed."""
     data = place / "store" / "cluster"
