@@ -214,7 +214,7 @@ class _Loading:
 
     def _store(self, settings: StoreSettings) -> Dsn | Embedded:
         if settings.embedded is not None:
-            return Embedded(self.folder / settings.embedded, settings.user)
+            return Embedded((self.folder / settings.embedded).absolute(), settings.user)
         assert settings.dsn is not None
         return Dsn(settings.dsn)
 
