@@ -124,7 +124,9 @@ def download_pip(place: Path) -> Path:
     page = fetch(page_url).decode()
     best: tuple[tuple[int, ...], str] | None = None
     for attributes in re.findall(r"<a\s([^>]*)>", page):
-        found = re.search(r'href="([^"]*/pip-(\d+(?:\.\d+)+)-py3-none-any\.whl[^"]*)"', attributes)
+        found = re.search(
+            r'href="((?:[^"]*/)?pip-(\d+(?:\.\d+)+)-py3-none-any\.whl[^"]*)"', attributes
+        )
         needs = re.search(r'requires-python="[^"]*>=\s*3\.(\d+)', html.unescape(attributes))
         if found is None or "data-yanked" in attributes:
             continue

@@ -135,7 +135,7 @@ class EmbeddedPostgres:
     def supervise_once(self) -> bool:
         """Start the postmaster again if it has died; whether it had. Does not wait for it.
 
-        A start that fails is seen as another death by the next call.
+        A start that fails, as for want of memory, is tried again by the next call.
         """
         if self._process is None or self._process.poll() is None:
             return False
@@ -144,7 +144,10 @@ class EmbeddedPostgres:
             status=self._process.returncode,
             said=cluster.complaints(self._said()),
         )
-        self._spawn()
+        try:
+            self._spawn()
+        except OSError as error:
+            self._log("embedded_store", state="cannot be started", problem=str(error))
         return True
 
     async def supervise(self) -> None:

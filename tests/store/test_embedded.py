@@ -204,6 +204,31 @@ async def test_a_killed_postmaster_comes_back_although_its_backends_linger(serve
     watch.cancel()
 
 
+async def test_a_restart_that_fails_is_tried_again(
+    server: Make,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    events: list[tuple[str, Mapping[str, object]]],
+) -> None:
+    programs_of_ours = place / "links"
+    programs_of_ours.mkdir()
+    for name in ("postgres", "initdb"):
+        (programs_of_ours / name).symlink_to(programs.find() / name)
+    monkeypatch.setenv("PG_BIN", str(programs_of_ours))
+    running = server()
+    dsn = running.start()
+    (programs_of_ours / "postgres").rename(place / "elsewhere")
+
+    os.kill(running.pid, signal.SIGKILL)
+    await eventually(running.supervise_once, within=5)
+    assert events[-1][1]["state"] == "cannot be started"
+    (place / "elsewhere").rename(programs_of_ours / "postgres")
+    watch = asyncio.create_task(running.supervise())
+
+    assert await eventually(lambda: asked_again(dsn, "select 1"), within=20)
+    watch.cancel()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG")
 async def test_kill_9_of_the_gateway_ends_the_postmaster(server: Make, place: Path) -> None:
     other = gateway(place)
