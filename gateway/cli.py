@@ -6,8 +6,10 @@ Exit codes: 0 done, 1 found something wrong, 2 usage or configuration, 3 store a
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -19,14 +21,14 @@ from rich.console import Console
 
 from gateway import __version__, failpoints, logs
 from gateway.app import Gateway
-from gateway.config import ConfigError, Embedded, Loaded, load, quick
+from gateway.config import ConfigError, Embedded, Loaded, load, quick, report, sample, schema
 from gateway.demo.play import run_demo
 from gateway.demo.sample import run_sample
 from gateway.demo.shapes import FULL
 from gateway.store import migrate as migrations
 from gateway.store.embedded import EmbeddedError
 
-USAGE, STORE_AWAY = 2, 3
+FOUND, USAGE, STORE_AWAY = 1, 2, 3
 
 DEFAULT_FILE = Path("gateway.yaml")
 
@@ -41,6 +43,8 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", "-c", help="The YAML file; gateway.yaml here if there is one."),
 ]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -102,6 +106,51 @@ def serve(
         )
     only = _loaded(lambda: quick(upstream, path, event_id, env=os.environ, flags=flags))
     _run(lambda: _serve(only, None))
+
+
+@app.command()
+def check(
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+    no_env: Annotated[
+        bool, typer.Option("--no-env", help="Do not require the variables that the file names.")
+    ] = False,
+) -> None:
+    """Read the configuration and say what it means; exit 1 when something in it is unsafe."""
+    file = _file(config)
+    loaded = _loaded(lambda: load(file, env=os.environ, variables_required=not no_env))
+    findings = report.check(loaded)
+    _print(report.as_json(findings) if as_json else report.as_text(findings))
+    raise typer.Exit(FOUND if findings.unsafe else 0)
+
+
+@app.command("try")
+def try_(
+    sample_file: Annotated[
+        str, typer.Argument(help="A body, or a whole HTTP request; - reads stdin.", metavar="FILE")
+    ],
+    route: Annotated[
+        str | None, typer.Option(help="The route that it is for; else its host and path decide.")
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what the gateway would make of a sample request. Sends nothing."""
+    file = _file(config)
+    loaded = _loaded(lambda: load(file, env=os.environ, variables_required=False))
+    try:
+        raw = sys.stdin.buffer.read() if sample_file == "-" else Path(sample_file).read_bytes()
+        found = sample.try_sample(loaded, route, raw)
+    except (OSError, ValueError) as error:
+        _fail(USAGE, str(error))
+    _print(sample.as_json(found) if as_json else sample.as_text(found))
+    raise typer.Exit(0 if found.usable else FOUND)
+
+
+@app.command("schema")
+def schema_() -> None:
+    """Print the JSON Schema of the configuration, for editors."""
+    _print(json.dumps(schema(), indent=2))
 
 
 @app.command()

@@ -40,7 +40,8 @@ class Metrics:
     """The process's registry, and what other parts tell it."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # a second series per counter that nothing here reads
+        # A second series per counter, which nothing here reads.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = self.registry = CollectorRegistry()
 
         def counter(name: str, text: str, *labels: str) -> Counter:

@@ -1,0 +1,29 @@
+"""A world per test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.flow.world import World
+
+
+@pytest.fixture
+async def make_world() -> AsyncIterator[Callable[..., World]]:
+    """Worlds with other policies, or more processes on one shop."""
+    made: list[World] = []
+
+    def make(**changes: Any) -> World:
+        made.append(World(**changes))
+        return made[-1]
+
+    yield make
+    for world in made:
+        await world.end()
+
+
+@pytest.fixture
+async def world(make_world: Callable[..., World]) -> World:
+    return make_world()
