@@ -75,25 +75,25 @@ def problems(findings: list[Finding]) -> list[str]:
     return found
 
 
-def table(findings: list[Finding]) -> Table:
-    """For people."""
+def table(directly: list[Finding], through: list[Finding]) -> Table:
+    """For people: each shape's two runs, one below the other."""
     shown = Table(box=SIMPLE_HEAD, title="What was sent, and what the consumer did")
     shown.add_column("Shape", no_wrap=True)
     shown.add_column("Run", no_wrap=True)
-    for name in ("Events", "Deliveries", "Effects", "Doubled", "Lost"):
-        shown.add_column(name, justify="right")
-    for finding in findings:
-        through = finding.run == THROUGH
-        shown.add_row(
-            "" if through else finding.shape,
-            finding.run,
-            f"{finding.events:,}",
-            f"{finding.deliveries:,}",
-            f"{finding.effects:,}",
-            _coloured(finding.doubled),
-            _coloured(finding.lost),
-            end_section=through,
-        )
+    for name in ("Events", "Sent", "Effects", "Doubled", "Lost"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    for pair in zip(directly, through, strict=True):
+        for finding in pair:
+            shown.add_row(
+                finding.shape if finding is pair[0] else "",
+                finding.run,
+                f"{finding.events:,}",
+                f"{finding.deliveries:,}",
+                f"{finding.effects:,}",
+                _coloured(finding.doubled),
+                _coloured(finding.lost),
+            )
+        shown.add_section()
     return shown
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -33,7 +34,8 @@ async def run_sample(loaded: Loaded, console: Console, new_id: Callable[[], str]
             )
             return 2
         stack.push_async_callback(consumer.stop)
-        gateway = Gateway(loaded)
+        # No balancer has to notice that this one goes away, and somebody waits at the terminal.
+        gateway = Gateway(replace(loaded, drain_delay=0.0))
         stack.push_async_callback(gateway.stop)
         addresses = await gateway.start()
         _show(loaded.routes[0], addresses, console, new_id())

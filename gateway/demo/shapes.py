@@ -35,7 +35,7 @@ class Scale:
 
 
 # Enough for the counts to speak, and over within a minute on two cores.
-FULL = Scale(slow=20, redriven=3_000, doubled=200)
+FULL = Scale(slow=20, redriven=2_000, doubled=200)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def test_anything_else_is_said(findings: list[Finding], said: str) -> None:
 def test_the_table_shows_both_runs_of_a_shape_within_eighty_columns() -> None:
     out = io.StringIO()
     Console(file=out, width=80).print(
-        table([replace(DOUBLED, shape="time-out, then retry"), CLEAN])
+        table([replace(DOUBLED, shape="time-out, then retry")], [CLEAN])
     )
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
