@@ -19,8 +19,8 @@ from gateway.web.connection import BrokenFraming, Exchange, SenderGone
 from gateway.web.limits import Limits
 
 FREE = 64 * 2**10
-# Most providers give up after 5 to 30 s: who has waited ten for room gains nothing from more.
-LONGEST_WAIT_FOR_ROOM = 10.0
+# Most providers give up within 30 s. Some never send again, so an answer late is better than a no.
+LONGEST_WAIT_FOR_ROOM = 20.0
 # Other bodies leave in seconds; a provider's own ladder of retries is longer anyway.
 RETRY_AFTER = 5
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -88,8 +88,6 @@ class Bodies:
         return bytes(body)
 
     async def _reserve(self, exchange: Exchange, size: int) -> bool:
-        # A body larger than the whole budget has it to itself; `check` warns of such settings.
-        size = min(size, self.budget.total)
         connection = exchange.connection
         connection.hold_back()
         try:

@@ -19,7 +19,10 @@ class ByteBudget:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, size: int, timeout: float) -> bool:
-        """Whether `size` bytes were lent within `timeout` seconds. `size` is at most `total`."""
+        """Whether `size` bytes were lent within `timeout` seconds.
+
+        More than `total` never are; the configuration keeps every `body_limit` below it.
+        """
         if not self._waiting and size <= self.free:
             self.free -= size
             return True

@@ -10,7 +10,7 @@ class Limits:
     """What all connections of a process share. `Route.body_limit` bounds a single body."""
 
     connections: int
-    """Open at once, over all listeners; more are closed unread. An idle one costs about 17 KiB,
+    """Open at once, over all listeners; more are closed unread. An idle one costs about 6 KiB,
     one that holds back the end of a small body up to 64 KiB more."""
     body_memory: int
     """Bytes for the bodies in memory at one time, beyond the first 64 KiB of each. Too small makes
