@@ -6,24 +6,27 @@ Facts and fields; never a body, a secret or a query.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
-from gateway.core import retention
+from gateway.core import keying, retention
 from gateway.core.answer import (
     Answer,
     Answered,
     Busy,
     Duplicate,
+    Reason,
     Rejected,
     Unanswered,
     Verdict,
 )
 from gateway.core.claim import Ending, Held, Seen, Settlement, Won
 from gateway.core.event import Delivery, EventKey
-from gateway.core.keying import Reading
+from gateway.core.keying import Conflicting, Missing, Reading
 from gateway.core.retention import Shape
 from gateway.core.route import Route
-from gateway.flow.needs import Counts
+from gateway.flow.needs import Counts, Dice
 
 log = logging.getLogger("gateway.deliveries")
 
@@ -54,17 +57,28 @@ class Notes:
         self._counts = counts
         self._each = each_delivery
 
-    def told(self, answer: Answer) -> None:
-        """A delivery counts once, as what it was finally told."""
-        match answer:
-            case Answered(_, verdict) | Unanswered(verdict):
-                self._counts.delivery(self._route.name, verdict)
-            case Duplicate():
-                self._counts.delivery(self._route.name, Verdict.DUPLICATE)
-            case Busy():
-                self._counts.delivery(self._route.name, Verdict.BUSY)
-            case Rejected(reason):
-                self._counts.rejection(self._route.name, reason)
+    def read(self, delivery: Delivery, dice: Dice) -> Event | Missing | Conflicting | None:
+        """The delivery with its key; None when its method says that it is no event (D11)."""
+        if delivery.method not in self._route.methods:
+            return None
+        reading = Reading(delivery)
+        key = reading.identify(self._route.recipe)
+        if not isinstance(key, EventKey):
+            return key
+        return Event(delivery, key, reading, keying.fingerprint(delivery.body), dice())
+
+    def told(self, answer: Answer, event: Event | None, seconds: float) -> None:
+        """A delivery counts once, as what it was finally told; and it is a line, if wanted."""
+        told = _word(answer)
+        if isinstance(told, Reason):
+            self._counts.rejection(self._route.name, told)
+        else:
+            self._counts.delivery(self._route.name, told)
+        if self._each:
+            facts: dict[str, object] = {"told": told.value, "seconds": round(seconds, 4)}
+            if isinstance(answer, Answered):
+                facts["status"] = answer.reply.status
+            log.info("delivery", extra=self._fields(event, facts))
 
     def won(self, event: Event, won: Won) -> None:
         """A take-over is worth a line: somebody died or was paused."""
@@ -81,7 +95,8 @@ class Notes:
         if moment is None or not retention.is_stale(moment, self._route.retention, won.now):
             return False
         self._counts.stale(self._route.name)
-        self._warn("stale_event", event, event_time=str(text)[:ID_IN_LOGS])
+        if self._each:  # a redrive of old events would be a line per delivery
+            self._warn("stale_event", event, event_time=str(text)[:ID_IN_LOGS])
         return True
 
     def accepted(self, event: Event, won: Won | None) -> None:
@@ -111,24 +126,34 @@ class Notes:
     def mismatch(self, event: Event) -> None:
         """The same id came with another body."""
         self._counts.mismatch(self._route.name)
-        self._warn("payload_mismatch", event)
+        if self._each:  # some providers change the body with every attempt
+            self._warn("payload_mismatch", event)
 
     def reply_lost(self, event: Event, why: str) -> None:
         """A reply that the route wants replayed could not be kept or read."""
         self._warn("reply_not_replayable", event, why=why)
-
-    def delivery(self, event: Event, verdict: Verdict, outcome: str | None, attempt: int) -> None:
-        """One line per delivery, where the operator asked for it."""
-        if self._each:
-            facts = {"verdict": verdict.value, "outcome": outcome, "attempt": attempt}
-            log.info("delivery", extra=self._fields(event, **facts))
 
     def _type(self, event: Event) -> str | None:
         location = self._route.event_type
         return None if location is None else event.reading.text(location)
 
     def _warn(self, name: str, event: Event, **facts: object) -> None:
-        log.warning(name, extra=self._fields(event, **facts))
+        log.warning(name, extra=self._fields(event, facts))
 
-    def _fields(self, event: Event, **facts: object) -> dict[str, object]:
-        return {"route": self._route.name, "event_id": event.key.event_id[:ID_IN_LOGS], **facts}
+    def _fields(self, event: Event | None, facts: Mapping[str, object]) -> dict[str, object]:
+        event_id = None if event is None else event.key.event_id[:ID_IN_LOGS]
+        return {"route": self._route.name, "event_id": event_id, **facts}
+
+
+def _word(answer: Answer) -> Verdict | Reason:
+    match answer:
+        case Answered(_, verdict) | Unanswered(verdict):
+            return verdict
+        case Duplicate():
+            return Verdict.DUPLICATE
+        case Busy():
+            return Verdict.BUSY
+        case Rejected(reason):
+            return reason
+        case _:
+            assert_never(answer)

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from gateway.core import keying, outcome
 from gateway.core.answer import Answer, Verdict
 from gateway.core.claim import Arrival, Ask, Ending, Held, Seen, StoreAway, Won
-from gateway.core.event import Delivery, EventKey
-from gateway.core.keying import Reading
+from gateway.core.event import Delivery
 from gateway.core.outcome import Delivered, Outcome
 from gateway.core.route import Route
 from gateway.flow.forward import Sender, answer_to
@@ -37,19 +35,15 @@ class ObserveRoute:
 
     async def receive(self, delivery: Delivery) -> Answer:
         """Forward one delivery as it came, and count it once."""
-        answer = await self._answer(delivery)
-        self._notes.told(answer)
+        began = self._shared.clock()
+        found = self._notes.read(delivery, self._shared.dice)
+        if isinstance(found, Event):
+            answer, event = await self._observed(found), found
+        else:
+            verdict = Verdict.PASSED if found is None else Verdict.UNKEYED
+            answer, event = await self._through(delivery, verdict), None
+        self._notes.told(answer, event, self._shared.clock() - began)
         return answer
-
-    async def _answer(self, delivery: Delivery) -> Answer:
-        if delivery.method not in self.route.methods:
-            return await self._through(delivery, Verdict.PASSED)
-        reading = Reading(delivery)
-        key = reading.identify(self.route.recipe)
-        if not isinstance(key, EventKey):
-            return await self._through(delivery, Verdict.UNKEYED)
-        print_ = keying.fingerprint(delivery.body)
-        return await self._observed(Event(delivery, key, reading, print_, self._shared.dice()))
 
     async def _through(self, delivery: Delivery, verdict: Verdict) -> Answer:
         return answer_to(await self._sender.send(delivery), verdict, visible=False)
@@ -60,8 +54,6 @@ class ObserveRoute:
         verdict = self._verdict(event, arrival)
         result = await self._sender.send(event.delivery)
         self._settle(event, arrival, result, lease_end)
-        attempt = arrival.attempt if isinstance(arrival, Won) else 0
-        self._notes.delivery(event, verdict, outcome.name_of(result), attempt)
         return answer_to(result, verdict, visible=False)
 
     async def _arrive(self, event: Event) -> Arrival | None:

@@ -20,7 +20,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import assert_never
 
-from gateway.core import headers, keying, outcome
+from gateway.core import headers
 from gateway.core.answer import (
     Answer,
     Answered,
@@ -32,9 +32,9 @@ from gateway.core.answer import (
     Verdict,
 )
 from gateway.core.claim import Arrival, Ask, Ending, Held, Seen, StoreAway, Won
-from gateway.core.event import Delivery, EventKey
+from gateway.core.event import Delivery
 from gateway.core.headers import Marks
-from gateway.core.keying import Conflicting, Missing, Reading
+from gateway.core.keying import Conflicting, Missing
 from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
 from gateway.core.route import REPLAY_LIMIT, OnMissingId, OnStoreDown, ReplayReply, Route
 from gateway.flow.flights import Flights
@@ -91,30 +91,29 @@ class ForwardRoute:
 
     async def receive(self, delivery: Delivery) -> Answer:
         """Take one delivery to its end, and count it once."""
-        answer = await self._answer(delivery)
-        self._notes.told(answer)
+        began = self._clock()
+        found = self._notes.read(delivery, self._shared.dice)
+        answer = await self._answer(delivery, found)
+        event = found if isinstance(found, Event) else None
+        self._notes.told(answer, event, self._clock() - began)
         return answer
 
-    async def _answer(self, delivery: Delivery) -> Answer:
-        route = self.route
-        if delivery.method not in route.methods:
-            return answer_to(await self._sender.send(delivery), Verdict.PASSED)
-        reading = Reading(delivery)
-        key = reading.identify(route.recipe)
-        match key:
-            case EventKey():
-                print_ = keying.fingerprint(delivery.body)
-                return await self._decide(
-                    Event(delivery, key, reading, print_, self._shared.dice())
-                )
+    async def _answer(
+        self, delivery: Delivery, found: Event | Missing | Conflicting | None
+    ) -> Answer:
+        match found:
+            case Event():
+                return await self._decide(found)
+            case None:
+                return answer_to(await self._sender.send(delivery), Verdict.PASSED)
             case Missing(where):
-                if route.missing_id is OnMissingId.REFUSE:
+                if self.route.missing_id is OnMissingId.REFUSE:
                     return Rejected(Reason.MISSING_ID, 400, f"there is no event id at {where}")
                 return answer_to(await self._sender.send(delivery), Verdict.UNKEYED)
             case Conflicting(where, why):
                 return Rejected(Reason.CONFLICTING_ID, 400, f"the event id at {where} has {why}")
             case _:
-                assert_never(key)
+                assert_never(found)
 
     async def _decide(self, event: Event) -> Answer:
         give_up = self._clock() + self.route.busy_wait
@@ -202,7 +201,6 @@ class ForwardRoute:
             )
         finally:
             recorded = await self._settle(event, won, result, lease_end)
-        self._notes.delivery(event, Verdict.FIRST, outcome.name_of(result), won.attempt)
         answer = answer_to(result, Verdict.FIRST)
         return Landing(
             answer,
@@ -247,7 +245,6 @@ class ForwardRoute:
 
     async def _duplicate(self, event: Event, seen: Seen, *, met_live: bool) -> Duplicate:
         self._notes.duplicate(event, seen, met_live=met_live)
-        self._notes.delivery(event, Verdict.DUPLICATE, None, 0)
         kept = None
         if isinstance(self.route.duplicate_reply, ReplayReply):
             try:
@@ -285,7 +282,6 @@ class ForwardRoute:
             self._notes.accepted(event, None)
             complete = event.ending(route, Ending.COMPLETE)
             self._shared.recorder.record_later(complete, float("inf"))
-        self._notes.delivery(event, Verdict.BYPASSED, outcome.name_of(result), 1)
         return answer_to(result, Verdict.BYPASSED)
 
 
