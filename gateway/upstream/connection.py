@@ -26,12 +26,18 @@ from gateway.upstream.wire import BadReply, ReplyReader
 
 # Below this size one copy is cheaper than a second system call.
 JOINED_BODY = 16 * 2**10
+# Longer bodies are handed over in pieces. A transport takes whatever it is given, and one over TLS
+# encrypts it all and says that it has nothing left; in pieces, at most about 128 KiB are written as
+# far as we know and still in this process.
+PIECE = 64 * 2**10
 
 
 class Phase(Enum):
     """What a connection waits for."""
 
     IDLE = auto()
+    HANDING_OVER = auto()
+    """Nothing: we are inside `write`, which may pause and resume us on the spot."""
     WRITING = auto()
     WAITING = auto()
     """The request is written, and no byte of the reply has come."""
@@ -48,12 +54,13 @@ class Connection(asyncio.Protocol):
         "_last_at",
         "_left",
         "_loop",
+        "_paused",
         "_phase",
         "_poll",
         "_reader",
+        "_rest",
         "_timer",
         "_transport",
-        "_unwritten",
         "_upstream",
         "idle_until",
     )
@@ -68,7 +75,8 @@ class Connection(asyncio.Protocol):
         self._reader: ReplyReader | None = None
         self._answer: asyncio.Future[Reply | Ambiguous]
         self._phase = Phase.IDLE
-        self._unwritten = False
+        self._paused = False
+        self._rest = memoryview(b"")
         self._left = 0
         self._ends_at = self._last_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -94,17 +102,12 @@ class Connection(asyncio.Protocol):
         self._reader, self._answer = reader, self._loop.create_future()
         now = self._loop.time()
         self._last_at, self.idle_until = now + self._upstream.timeout, 0.0
-        self._phase = Phase.WRITING
-        if len(body) <= JOINED_BODY:
-            self._transport.write(head + body)
-        else:
-            self._transport.write(head)
-            self._transport.write(body)
-        if self._unwritten:
-            self._left = self._transport.get_write_buffer_size()
+        if len(body) > JOINED_BODY:
+            self._rest = memoryview(body)
+        self._write_on(head if self._rest else head + body, now)
+        if self._phase is Phase.WRITING:
+            self._left = self._unwritten()
             self._expect(now + self._upstream.write_timeout)
-        else:
-            self._written(now)
         return self._answer
 
     def fail(self, cause: Cause) -> None:
@@ -133,12 +136,12 @@ class Connection(asyncio.Protocol):
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def pause_writing(self) -> None:
-        self._unwritten = True
+        self._paused = True
 
     def resume_writing(self) -> None:
-        self._unwritten = False
+        self._paused = False
         if self._phase is Phase.WRITING:
-            self._written(self._loop.time())
+            self._write_on(b"", self._loop.time())
 
     def data_received(self, data: bytes) -> None:
         if self._reader is None:
@@ -165,7 +168,16 @@ class Connection(asyncio.Protocol):
             self._timer = None
         self._end_closed(exc)
 
-    def _written(self, now: float) -> None:
+    def _write_on(self, first: bytes, now: float) -> None:
+        self._phase = Phase.HANDING_OVER
+        if first:
+            self._transport.write(first)
+        while self._rest and not self._paused and self.is_open():
+            piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
+            self._transport.write(piece)
+        if self._paused or self._rest:
+            self._phase = Phase.WRITING
+            return
         self._at("forwarding")
         self._phase = Phase.WAITING
         self._expect(now + self._upstream.first_byte_timeout)
@@ -195,12 +207,15 @@ class Connection(asyncio.Protocol):
             self._give_up(Cause.FIRST_BYTE_TIMEOUT)
 
     def _look_at_writing(self, now: float) -> None:
-        left = self._transport.get_write_buffer_size()
+        left = self._unwritten()
         if left >= self._left:
             self._give_up(Cause.WRITE_TIMEOUT)
             return
         self._left = left
         self._expect(now + self._upstream.write_timeout)
+
+    def _unwritten(self) -> int:
+        return len(self._rest) + self._transport.get_write_buffer_size()
 
     def _give_up(self, cause: Cause) -> None:
         self._end_early(cause, timed_out=True)
@@ -222,8 +237,10 @@ class Connection(asyncio.Protocol):
             self._end(self._reader.end(clean=False) or Ambiguous(cause, timed_out))
 
     def _end(self, answer: Reply | Ambiguous) -> None:
-        reader, self._reader, self._phase = self._reader, None, Phase.IDLE
-        if reader is not None and reader.idle_seconds and not self._unwritten and self.is_open():
+        reader, self._reader = self._reader, None
+        written = self._phase is not Phase.WRITING
+        self._phase, self._rest = Phase.IDLE, memoryview(b"")
+        if reader is not None and reader.idle_seconds and written and self.is_open():
             self.idle_until = self._loop.time() + reader.idle_seconds
         if not self._answer.done():
             self._answer.set_result(answer)
