@@ -44,6 +44,10 @@ class Document:
                 found = (*found, step)
         return found
 
+    def stands_in(self, path: Path) -> bool:
+        """Whether the value is there only because a variable is not."""
+        return self.known(path) in self.placeholders
+
     def problem(self, fault: Fault) -> Problem:
         """The fault with its place. Indices that nobody wrote are left out of it."""
         path: Path = ()

@@ -29,9 +29,10 @@ def lay_environment(document: Document, env: Mapping[str, str]) -> list[Problem]
         if not all(step != "" for step in path):
             problems.append(_wrong(path, origin, "names no setting", "write DEDUP__A__B for a.b"))
             continue
-        value, mistakes = _parsed(text, name)
-        problems += mistakes
-        problems += _put(document, path, value, origin)
+        value, mistakes = _parsed(text)
+        problems += [_wrong(path, origin, one.message, one.remedy) for one in mistakes]
+        if not mistakes:
+            problems += _put(document, path, value, origin)
     return problems
 
 
@@ -62,11 +63,11 @@ def _put(document: Document, path: Path, value: Value, origin: Origin) -> list[P
     return [_wrong(path, origin, f"cannot be set, {blocked}", "set the whole of it instead")]
 
 
-def _parsed(text: str, name: str) -> tuple[Value, list[Problem]]:
+def _parsed(text: str) -> tuple[Value, list[Problem]]:
     """Lists and mappings as YAML writes them inline; everything else is the text itself."""
     if not text.lstrip().startswith(("[", "{")) or text.lstrip().startswith("[::"):
         return text, []
-    document, problems = yaml_lines.read(f"value: {text}", f"environment {name}")
+    document, problems = yaml_lines.read(f"value: {text}", "")
     return document.root.get("value", ""), problems
 
 

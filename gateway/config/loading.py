@@ -27,7 +27,15 @@ from gateway.config.settings import ListenSettings, Settings, StoreSettings
 from gateway.core.route import Route
 
 _CHOSEN = Origin("serve --upstream")
-_COMPARED = ("upstream", "lease", "promise", "own_replay", "retention")
+_COMPARED: tuple[Path, ...] = (
+    ("lease",),
+    ("upstream", "timeout"),
+    ("upstream", "connect_timeout"),
+    ("upstream", "slot_timeout"),
+    ("retention",),
+    ("promise",),
+    ("own_replay",),
+)
 _NO_FLAGS: Mapping[str, object] = {}
 
 
@@ -132,10 +140,11 @@ class _Loading:
             self._note(relations.route_faults(one, here))
             self._note(routes.recipe_faults(one, route, here))
             # What stands in for a wrong value must not be found wanting beside another.
-            if not any(self._wrong_below((*here, name)) for name in _COMPARED):
+            if not self._touched((*here, "upstream", "url")):
                 self._note(relations.tls_faults(one, here))
+            if not any(self._touched((*here, *tail)) for tail in _COMPARED):
                 self._note(routes.span_faults(route, here))
-            if not self._wrong_below(("limits",)):
+            if not self._touched(("limits", "body_memory")):
                 self._note(relations.memory_faults(one, here, memory))
         if self.problems:
             raise ConfigError(self._sorted())
@@ -162,12 +171,18 @@ class _Loading:
             if problem.path not in known:
                 self.problems.append(problem)
 
-    def _wrong_below(self, path: Path) -> bool:
-        start = dotted(path)
-        return any(f"{one.path}.".startswith(f"{start}.") for one in self.problems)
+    def _touched(self, path: Path) -> bool:
+        """Whether something is wrong with the setting, inside it or around it."""
+        mine = f"{dotted(path)}."
+        found = [f"{one.path}." for one in self.problems]
+        return any(one.startswith(mine) or mine.startswith(one) for one in found)
 
     def _sorted(self) -> list[Problem]:
-        return sorted(self.problems, key=lambda one: (one.line is None, one.line or 0, one.where))
+        def place(one: Problem) -> tuple[bool, bool, int, str]:
+            elsewhere = not one.where.startswith(self.document.name)
+            return elsewhere, one.line is None, one.line or 0, one.where
+
+        return sorted(self.problems, key=place)
 
     def _unreadable(self, message: str) -> Problem:
         return Problem("", self.document.name, None, message, "")

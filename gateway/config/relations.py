@@ -115,8 +115,7 @@ def _certificate(
         *_readable((*path, "key"), key, document, folder),
     ]
     yield from missing
-    stand_in = document.placeholders & {(*path, "cert"), (*path, "key")}
-    if missing or stand_in:
+    if missing or any(document.stands_in((*path, name)) for name in ("cert", "key")):
         return
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -128,7 +127,7 @@ def _certificate(
 
 
 def _readable(path: Path, file: str, document: Document, folder: FilePath) -> Iterator[Fault]:
-    if path in document.placeholders:
+    if document.stands_in(path):
         return
     try:
         (folder / file).open("rb").close()

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from gateway.config import ConfigError, Loaded, load
+
+Read = Callable[..., Loaded]
+Mistakes = Callable[..., list[str]]
+
+# A whole, valid file; `{route}` and `{top}` are where a test puts its lines.
+WHOLE = """\
+store: {{embedded: ./data}}
+{top}
+routes:
+  - name: orders
+    path: /hooks/orders
+    upstream: {{url: "http://127.0.0.1:3000"}}
+    event_id: json:/event_id
+{route}
+"""
+
+
+def whole(*, top: str = "", route: str = "") -> str:
+    lines = "\n".join(f"    {line}" for line in dedent(route).splitlines())
+    return WHOLE.format(top=dedent(top).strip(), route=lines)
+
+
+def write_pair(folder: Path, name: str) -> None:
+    """A self-signed certificate and its key, NAME.pem and NAME.key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    day = datetime(2026, 1, 1, tzinfo=UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(day)
+        .not_valid_after(day + timedelta(days=9999))
+        .sign(key, hashes.SHA256())
+    )
+    (folder / f"{name}.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / f"{name}.key").write_bytes(private)
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Load a text as gateway.yaml, dedented."""
+
+    def read_text(
+        text: str,
+        env: Mapping[str, str] | None = None,
+        flags: Mapping[str, object] | None = None,
+        **options: bool,
+    ) -> Loaded:
+        file = tmp_path / "gateway.yaml"
+        file.write_text(dedent(text))
+        return load(file, env=env or {}, flags=flags or {}, **options)
+
+    return read_text
+
+
+@pytest.fixture
+def mistakes(read: Read) -> Mistakes:
+    """The lines that are said about a text that cannot be used."""
+
+    def said(text: str, **given: Mapping[str, str]) -> list[str]:
+        with pytest.raises(ConfigError) as caught:
+            read(text, **given)
+        return str(caught.value).splitlines()
+
+    return said

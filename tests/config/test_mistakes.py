@@ -1,0 +1,327 @@
+"""Each mistake is reported with its place and with what to write instead, word for word."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.config.conftest import Mistakes, Read, whole
+
+ROUTE_LINE = 8
+"""Where `whole` puts the first line of a test's route settings."""
+
+IN_A_ROUTE = [
+    ("upstrem: 3", "routes.0.upstrem: unknown setting; did you mean upstream?"),
+    ("timeout: 3s", "routes.0.timeout: unknown setting; did you mean routes.upstream.timeout?"),
+    (
+        "mode: forwards",
+        "routes.0.mode: 'forwards' is not one of observe, forward; did you mean forward?",
+    ),
+    (
+        "mode: off",
+        "routes.0.mode: 'off' is not one of observe, forward; write observe or forward",
+    ),
+    (
+        "retention: 30",
+        "routes.0.retention: '30' has no unit; write 30s if seconds are meant",
+    ),
+    (
+        "retention: 1:30:00",
+        "routes.0.retention: '1:30:00' is not a duration; "
+        "write a number with a unit, as in 8s, 5m, 72h, 45d",
+    ),
+    (
+        "retention: 0s",
+        "routes.0.retention: is zero, so no event would be remembered; write a time, as in 30d",
+    ),
+    ("body_limit: 25", "routes.0.body_limit: '25' has no unit; write 25B if bytes are meant"),
+    (
+        "body_limit: 25MB",
+        "routes.0.body_limit: '25MB' is not a size; "
+        "write a whole number with a unit, as in 512B, 64KiB, 25MiB",
+    ),
+    (
+        "body_limit: 1GiB",
+        "routes.0.body_limit: is more than limits.body_memory, so such a body would never fit; "
+        "lower it, or raise limits.body_memory",
+    ),
+    (
+        "idempotency_key: yes",
+        "routes.0.idempotency_key: 'yes' is neither yes nor no here; write true or false",
+    ),
+    (
+        "idempotency_key: 1",
+        "routes.0.idempotency_key: '1' is neither yes nor no here; write true or false",
+    ),
+    ("hosts: hooks.example.com:8443",
+     "routes.0.hosts: 'hooks.example.com:8443' has a port or a scheme; "
+     "write the bare name, as in hooks.example.com"),
+    ('hosts: ["*.example.com"]',
+     "routes.0.hosts.0: '*.example.com' has a wildcard; write each name, or no hosts for any"),
+    ("success_status: [409, 601]",
+     "routes.0.success_status.1: '601' is not a final HTTP status; write one from 200 to 599"),
+    ("refused_status: [400, 201]",
+     "routes.0.refused_status: has 201, which mean success on this route; "
+     "keep each status in one of the two lists"),
+    ("methods: []", "routes.0.methods: is an empty list; remove it for the usual methods"),
+    ("methods: [PO ST]", "routes.0.methods.0: 'PO ST' is not a method; write one as in POST"),
+    ("duplicate_reply: {status: 409}",
+     "routes.0.duplicate_reply.status: 409 would make the provider send the event again; "
+     "write one from 200 to 299"),
+    ("duplicate_reply: {status: 204, body: ok}",
+     "routes.0.duplicate_reply.body: a 204 has no body; write 200, or no body"),
+    ("duplicate_reply: {stauts: 204}",
+     "routes.0.duplicate_reply.stauts: unknown setting; did you mean status?"),
+    ('duplicate_reply: {body: {"received": true}}',
+     "routes.0.duplicate_reply.body: is a mapping here; "
+     'write one value, in "quotes" if it has {, [ or ": " in it'),
+    ("duplicate_reply: xyz",
+     "routes.0.duplicate_reply: 'xyz' is not one of standard, replay; "
+     "write standard or replay"),
+    ("event_type: type",
+     "routes.0.event_type: 'type' is not a location; write header:NAME, json:/pointer, form:NAME, "
+     "query:NAME, literal:TEXT, sha256(LOCATION), or two of them divided by ' | '"),
+    ("event_type: json:type",
+     "routes.0.event_type: the JSON pointer 'type' must start with a slash; write json:/type"),
+    ("scope: headr:X-Shop",
+     "routes.0.scope: 'headr:X-Shop' is not a location; write header:NAME, json:/pointer, "
+     "form:NAME, query:NAME, literal:TEXT, sha256(LOCATION), or two of them divided by ' | '"),
+    ("scope: header:Connection",
+     "routes.0.scope: header:Connection ends at the gateway and never carries an id; "
+     "write another header"),
+    ("promise: {checked: 25.8.2026}",
+     "routes.0.promise.checked: '25.8.2026' is not a day; write it as in 2026-08-25"),
+    ("promise: 3d", "routes.0.promise: is not a mapping; "
+     "write its settings as name: value, indented below it"),
+    ("promise: {retry_horizon: 0s, redrive_window: 0s, source: x}",
+     "routes.0.retention: is zero, so no event would be remembered; write a time, as in 30d"),
+    ("hosts:", "routes.0.hosts: has no value; give it one or remove the line; "
+     'an empty text is written as ""'),
+    ('accept_short_retention: " "',
+     "routes.0.accept_short_retention: is empty; write a text or remove the line"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "message"), IN_A_ROUTE)
+def test_a_mistake_in_a_route_is_reported_with_its_line_and_a_remedy(
+    mistakes: Mistakes, line: str, message: str
+) -> None:
+    assert _without_place(mistakes(whole(route=line))) == [message]
+
+
+def test_the_place_is_the_file_and_the_line(mistakes: Mistakes) -> None:
+    said = mistakes(whole(route="mode: forward\nlease: 3"))
+    assert said == [
+        "gateway.yaml:9: routes.0.lease: '3' has no unit; write 3s if seconds are meant"
+    ]
+
+
+@pytest.mark.row(21)
+@pytest.mark.parametrize("lease", ["0", "0s", "1s", "41999ms"])
+def test_a_lease_that_a_slow_forward_would_outlast_is_refused(
+    mistakes: Mistakes, lease: str
+) -> None:
+    assert mistakes(whole(route=f"lease: {lease}")) == [
+        f"gateway.yaml:8: routes.0.lease: {_shown(lease)} is less than "
+        "slot_timeout + connect_timeout + timeout + 5s, so a slow forward would lose its claim to "
+        "the retry that it provoked; write 42s or more, or remove it"
+    ]
+
+
+def _shown(lease: str) -> str:
+    return {"0": "0s", "41999ms": "41s999ms"}.get(lease, lease)
+
+
+def test_the_least_lease_is_accepted(read: Read) -> None:
+    assert read(whole(route="lease: 42s")).routes[0].lease == 42.0
+
+
+UPSTREAMS = [
+    ("127.0.0.1:3000", "'127.0.0.1:3000' is not an http or https URL; write http://HOST:PORT"),
+    ("ftp://x", "'ftp://x' is not an http or https URL; write http://HOST:PORT"),
+    ("ftp://u:secret@x", "'ftp://***@x' is not an http or https URL; write http://HOST:PORT"),
+    ("http://u:secret@x", "has a user name or password in it; write the URL without them"),
+    (
+        "http://x/?a=b",
+        "has a query or a fragment; write the URL without, the sender's follows",
+    ),
+    (
+        "http://x/#top",
+        "has a query or a fragment; write the URL without, the sender's follows",
+    ),
+    ("http://", "'http://' has no usable host and port; write http://HOST:PORT"),
+    ("http://x:0", "'http://x:0' has no usable host and port; write http://HOST:PORT"),
+    ("http://x:99999", "'http://x:99999' has no usable host and port; write http://HOST:PORT"),
+    ("http://[::1", "'http://[::1' has no usable host and port; write http://HOST:PORT"),
+    ("http://x/ü", "'http://x/ü' has characters that no URL has; percent-encode them"),
+    ("http://x/a/../b", "'http://x/a/../b' has . or .. in it; write the path that is really meant"),
+    ("http://127.0.0.1:8080", "127.0.0.1:8080 is the gateway itself; write the consumer's address"),
+    ("http://localhost:8081", "localhost:8081 is the gateway itself; write the consumer's address"),
+]
+
+
+@pytest.mark.parametrize(("url", "message"), UPSTREAMS)
+def test_an_upstream_that_cannot_be_meant_is_refused(
+    mistakes: Mistakes, url: str, message: str
+) -> None:
+    text = whole().replace("http://127.0.0.1:3000", url)
+    assert mistakes(text) == [f"gateway.yaml:6: routes.0.upstream.url: {message}"]
+
+
+PATHS = [
+    ("hooks", "'hooks' does not start with a slash; write /hooks"),
+    ("/hooks/", "'/hooks/' ends with a slash; write /hooks"),
+    ("/a/../b", "'/a/../b' has . or .. in it; write the path that is really meant"),
+    ("/a?b", "'/a?b' has a query or a fragment; write the path alone"),
+    ("/ü", "'/ü' has characters that no target has; percent-encode them"),
+]
+
+
+@pytest.mark.parametrize(("path", "message"), PATHS)
+def test_a_path_that_no_request_can_have_is_refused(
+    mistakes: Mistakes, path: str, message: str
+) -> None:
+    text = whole().replace("/hooks/orders", path)
+    assert mistakes(text) == [f"gateway.yaml:5: routes.0.path: {message}"]
+
+
+@pytest.mark.parametrize(
+    "event_id",
+    ["literal:x", "[literal:a, literal:b]", "header:X-Id | literal:none", "sha256(literal:x)"],
+)
+def test_an_id_that_unrelated_deliveries_would_share_is_refused(
+    mistakes: Mistakes, event_id: str
+) -> None:
+    assert mistakes(whole().replace("json:/event_id", event_id)) == [
+        "gateway.yaml:7: routes.0.event_id: can be the same for unrelated deliveries, which would "
+        "all count as one event; write where the id is; literal: only beside it"
+    ]
+
+
+def test_a_literal_beside_an_id_is_fine(read: Read) -> None:
+    read(whole().replace("json:/event_id", "[literal:v2, json:/event_id]"))
+
+
+AT_THE_TOP = [
+    ("listen: 8080", "listen: '8080' is not an address with a port; write it as in 127.0.0.1:8080"),
+    ("listen: :8080",
+     "listen: ':8080' is not a host and a port; write 0.0.0.0:8080 or [::]:8080"),
+    ("listen: []", "listen: is an empty list; write listen: 127.0.0.1:8080"),
+    ("listen: {address: '127.0.0.1:1', tls: {cert: no.pem}}",
+     "listen.tls.key: missing; write key: FILE"),
+    ("listen: ['127.0.0.1:1', '127.0.0.1:1']",
+     "listen.1: 127.0.0.1:1 is taken by listen already; write another port"),
+    ("admin: {listen: 127.0.0.1:8080}",
+     "admin.listen: 127.0.0.1:8080 is taken by listen already; write another port"),
+    ("trusted_proxies: [10.0.0.1/8]",
+     "trusted_proxies.0: '10.0.0.1/8' has bits beyond its prefix; write 10.0.0.0/8"),
+    ("trusted_proxies: all",
+     "trusted_proxies: 'all' is not a network; write it as in 10.0.0.0/8"),
+    ("limits: {connections: 1_000}",
+     "limits.connections: '1_000' is not a whole number from 1; write one, as in 64"),
+    ("limits: {connections: 010}",
+     "limits.connections: '010' is not a whole number from 1; write one, as in 64"),
+    ("limits: {body_timeout: 0s}",
+     "limits.body_timeout: is zero, which would never let anything finish; write a longer time"),
+    ("drain-delay: 5s", "drain-delay: unknown setting; did you mean drain_delay?"),
+    ("log_deliveries: on", "log_deliveries: 'on' is neither yes nor no here; write true or false"),
+    ("rout: 1", "rout: unknown setting; did you mean routes?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "message"), AT_THE_TOP)
+def test_a_mistake_at_the_top_is_reported_with_its_line_and_a_remedy(
+    mistakes: Mistakes, line: str, message: str
+) -> None:
+    assert _without_place(mistakes(whole(top=line))) == [message]
+
+
+STORES = [
+    ("store: {}", "store: names no store; write dsn: or embedded: under it"),
+    ("store: {dsn: 'postgresql://h/d', embedded: ./data}",
+     "store: has both dsn and embedded; keep one of the two"),
+    ("store: {dsn: 'mysql://u:secret@h/d'}",
+     "store.dsn: is not a Postgres URL; write postgresql://user:password@host/database"),
+    ("store: {dsn: 'postgresql://h/d', user: me}",
+     "store.user: is for the embedded store only; remove it"),
+    ("", 'store: missing; write store: {dsn: "${DATABASE_URL}"} or store: {embedded: ./data}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "message"), STORES)
+def test_a_store_has_to_be_named_once(mistakes: Mistakes, line: str, message: str) -> None:
+    assert _without_place(mistakes(whole().replace("store: {embedded: ./data}", line))) == [message]
+
+
+def test_two_routes_may_not_share_a_name_or_a_place(mistakes: Mistakes) -> None:
+    text = whole() + "\n".join(whole().splitlines()[3:])
+    assert _without_place(mistakes(text)) == [
+        "routes.1.name: 'orders' is the name of routes.0 too; "
+        "write another name, or share with scope:",
+        "routes.1.path: /hooks/orders belongs to orders too; write another path, or other hosts:",
+    ]
+
+
+def test_routes_of_different_hosts_may_share_a_path(read: Read) -> None:
+    other = whole(route="hosts: b.example.com").replace("name: orders", "name: others")
+    read(whole(route="hosts: a.example.com") + "\n".join(other.splitlines()[3:]))
+
+
+def test_tls_goes_with_https_and_a_certificate_with_its_key(mistakes: Mistakes) -> None:
+    text = whole().replace(
+        '{url: "http://127.0.0.1:3000"}',
+        '{url: "http://127.0.0.1:3000", tls: {cert: a.pem, ca: no.pem}}',
+    )
+    said = "\n".join(mistakes(text))
+    assert "routes.0.upstream.tls: is for https only; write an https url, or remove tls" in said
+    assert "routes.0.upstream.tls.cert: has no key; write key: FILE beside it" in said
+    assert "routes.0.upstream.tls.ca: cannot read" in said
+
+
+def test_everything_is_reported_in_one_run(mistakes: Mistakes) -> None:
+    text = """\
+        listen: 0.0.0.0
+        drain: 5s
+        routes:
+          - name: orders
+            name: others
+            path: hooks
+            upstream: {url: "http://127.0.0.1:3000", timeot: 3s}
+            event_id: literal:x
+            mode: ${MODE}
+            duplicate_reply: {status: 500}
+          - name: others
+            path: /b
+            upstream: {url: "http://127.0.0.1:3000"}
+            event_id: json:/id
+            lease: 3s
+        """
+    said = mistakes(text, env={"DEDUP__LIMITS__CONECTIONS": "3"})
+    assert [line.partition("; ")[0] for line in said] == [
+        "gateway.yaml:1: listen: '0.0.0.0' is not an address with a port",
+        "gateway.yaml:2: drain: unknown setting",
+        "gateway.yaml:5: routes.0.name: given twice, here and on line 4",
+        "gateway.yaml:6: routes.0.path: 'hooks' does not start with a slash",
+        "gateway.yaml:7: routes.0.upstream.timeot: unknown setting",
+        "gateway.yaml:8: routes.0.event_id: can be the same for unrelated deliveries, "
+        "which would all count as one event",
+        "gateway.yaml:9: routes.0.mode: the variable MODE is not set",
+        "gateway.yaml:10: routes.0.duplicate_reply.status: "
+        "500 would make the provider send the event again",
+        "gateway.yaml:15: routes.1.lease: 3s is less than "
+        "slot_timeout + connect_timeout + timeout + 5s, "
+        "so a slow forward would lose its claim to the retry that it provoked",
+        "gateway.yaml: store: missing",
+        "environment DEDUP__LIMITS__CONECTIONS: limits.conections: unknown setting",
+    ]
+
+
+def test_no_mistake_repeats_a_secret(mistakes: Mistakes) -> None:
+    said = mistakes(
+        whole(top="trusted_proxies: 5").replace("{embedded: ./data}", '{dsn: "${DSN}"}'),
+        env={"DSN": "pg://me:hunter2@h/d"},
+    )
+    assert "hunter2" not in "\n".join(said)
+
+
+def _without_place(lines: list[str]) -> list[str]:
+    return [line.partition(": ")[2] for line in lines]

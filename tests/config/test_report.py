@@ -1,0 +1,194 @@
+"""What `check` says, and what `try` makes of a sample."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gateway.config import check, report, sample, schema, try_sample
+from gateway.config.settings import Settings
+from tests.config.conftest import Read, whole
+
+PROMISE = "promise: {retry_horizon: 3d, redrive_window: 30d, source: here, checked: 2026-08-25}"
+
+
+def test_check_shows_the_sum_and_where_each_number_came_from(read: Read) -> None:
+    env = {"DEDUP__ROUTES__0__PROMISE__REDRIVE_WINDOW": "10d"}
+    said = report.as_text(check(read(whole(route=PROMISE), env=env)))
+    assert "floor       13d = retry horizon 3d + redrive window 10d + own replay 0s" in said
+    assert "retry horizon: gateway.yaml line 8" in said
+    assert "redrive window: environment DEDUP__ROUTES__0__PROMISE__REDRIVE_WINDOW" in said
+    assert "own replay: default" in said
+    assert "promise     here (looked at 2026-08-25)" in said
+    assert "retention   16d6h (default: floor + a quarter)" in said
+
+
+def test_a_retention_below_the_floor_starts_with_a_warning_and_fails_the_check(read: Read) -> None:
+    loaded = read(whole(route=f"{PROMISE}\nretention: 20d"))
+    message = (
+        "gateway.yaml:9: routes.0.retention: 20d is below the floor of 33d, so the latest "
+        "duplicates are forwarded as new; write 33d or more, or accept_short_retention: REASON"
+    )
+    assert loaded.warnings == (message,)
+    assert check(loaded).unsafe
+    assert message in report.as_text(check(loaded))
+
+
+def test_a_short_retention_with_a_reason_passes_the_check_and_is_shown(read: Read) -> None:
+    lines = f"{PROMISE}\nretention: 20d\naccept_short_retention: nobody redrives"
+    loaded = read(whole(route=lines))
+    assert loaded.warnings == ()
+    assert not check(loaded).unsafe
+    assert "accepted    nobody redrives" in report.as_text(check(loaded))
+
+
+def test_the_floor_itself_is_long_enough(read: Read) -> None:
+    assert not check(read(whole(route=f"{PROMISE}\nretention: 33d"))).unsafe
+
+
+WARNINGS = [
+    (f"{PROMISE}\naccept_short_retention: why", "routes.0.accept_short_retention: the retention"),
+    ("promise: {retry_horizon: 3d, source: s, checked: 2026-01-01}",
+     "routes.0.promise.redrive_window: is unknown and counts as 7d"),
+    ("promise: {retry_horizon: 3d, redrive_window: 3d}",
+     "routes.0.promise: does not say where it is from"),
+    (f"{PROMISE[:-1]}, timeout: 8s}}", "routes.0.upstream.timeout: the provider hangs up after 8s"),
+    (f"{PROMISE[:-1]}, timeout: 7s}}", "routes.0.upstream.slot_timeout: the provider hangs up"),
+    (f"{PROMISE[:-1]}, timeout: 1s}}", "routes.0.promise.timeout: 1s leaves no time to wait"),
+    ("mode: observe\nmissing_id: refuse", "routes.0.missing_id: has no effect in observe"),
+    ("mode: observe\non_store_down: forward", "routes.0.on_store_down: has no effect in observe"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "message"), WARNINGS)
+def test_what_is_allowed_and_hardly_meant_is_a_warning(
+    read: Read, lines: str, message: str
+) -> None:
+    assert any(message in warning for warning in read(whole(route=lines)).warnings)
+
+
+def test_a_plain_route_has_no_warnings(read: Read) -> None:
+    assert read(whole(route=PROMISE)).warnings == ()
+
+
+def test_check_says_once_per_route_what_its_choices_mean(read: Read) -> None:
+    said = report.as_text(check(read(whole())))
+    for setting in ("missing_id forward:", "on_store_down refuse:", "idempotency_key false:"):
+        assert said.count(setting) == 1
+
+
+def test_check_as_data_has_what_the_text_has(read: Read) -> None:
+    found = json.loads(report.as_json(check(read(whole(route=f"{PROMISE}\nretention: 20d")))))
+    assert found["ok"] is False
+    assert found["wrong"][0]["line"] == 9
+    assert found["routes"][0]["floor"] == "33d"
+    assert found["routes"][0]["terms"][0] == {
+        "what": "retry horizon",
+        "span": "3d",
+        "origin": "gateway.yaml line 8",
+    }
+
+
+def test_the_report_shows_no_password(read: Read) -> None:
+    text = whole().replace("{embedded: ./data}", '{dsn: "postgresql://me:hunter2@h/d?x=hunter2"}')
+    findings = check(read(text))
+    assert "hunter2" not in report.as_text(findings) + report.as_json(findings)
+    assert "postgresql://me@h/d" in report.as_text(findings)
+
+
+TYPED = "event_type: json:/type\nevent_time: json:/at"
+BODY = b'{"event_id": "evt_1", "type": "order.paid", "at": "2026-08-25T12:00:00+02:00"}'
+
+
+def test_a_body_alone_is_read_as_the_route_would(read: Read) -> None:
+    found = try_sample(read(whole(route=TYPED)), "orders", BODY)
+    assert (found.verdict, found.event_id, found.event_type) == ("keyed", "evt_1", "order.paid")
+    assert found.event_time == "2026-08-25T10:00:00+00:00"
+    assert [(part.where, part.value) for part in found.parts] == [("json:/event_id", "evt_1")]
+    assert [part.value for part in found.scope] == ["orders"]
+    assert found.key is not None
+    assert len(found.key) == 32
+    assert found.usable
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+def test_a_whole_request_finds_its_route(read: Read, end: bytes) -> None:
+    lines = [b"POST /hooks/orders/x?y=1 HTTP/1.1", b"Host: h", b"", BODY]
+    found = try_sample(read(whole()), None, end.join(lines))
+    assert (found.route, found.verdict, found.event_id) == ("orders", "keyed", "evt_1")
+
+
+READ = [
+    (b"POST /hooks/orders HTTP/1.1\r\n\r\n{}", "unkeyed", "no usable id at json:/event_id"),
+    (b"GET /hooks/orders HTTP/1.1\r\n\r\n", "passed", "GET is not among the route's methods"),
+    (b"GET /hooks/orders HTTP/1.1\r\n", "passed", "GET is not among the route's methods"),
+    (b"POST /elsewhere HTTP/1.1\r\n\r\n{}", "no_route", "no route takes this host and path"),
+]
+
+
+@pytest.mark.parametrize(("raw", "verdict", "why"), READ)
+def test_a_request_that_is_not_claimed_says_why(
+    read: Read, raw: bytes, verdict: str, why: str
+) -> None:
+    found = try_sample(read(whole()), None, raw)
+    assert found.verdict == verdict
+    assert found.why is not None
+    assert why in found.why
+    assert found.key is None
+
+
+def test_two_ids_and_a_nominated_header_are_refused(read: Read) -> None:
+    loaded = read(whole().replace("json:/event_id", "header:X-Id"))
+    head = b"POST /hooks/orders HTTP/1.1\r\nX-Id: a\r\n"
+    two = try_sample(loaded, None, head + b"x-id: b\r\n\r\n")
+    assert (two.verdict, two.why) == ("refused", "header:X-Id: two different values: 400")
+    named = try_sample(loaded, None, head + b"Connection: X-Id\r\n\r\n")
+    assert (named.verdict, named.why) == ("refused", "Connection names x-id, which decides: 400")
+
+
+def test_a_missing_id_is_refused_where_the_route_says_so(read: Read) -> None:
+    found = try_sample(read(whole(route="missing_id: refuse")), "orders", b"{}")
+    assert (found.verdict, found.usable) == ("refused", False)
+
+
+def test_a_request_for_another_route_is_read_all_the_same_and_noted(read: Read) -> None:
+    raw = b"POST /elsewhere HTTP/1.1\r\nHost: h\r\n\r\n" + BODY
+    found = try_sample(read(whole()), "orders", raw)
+    assert found.verdict == "keyed"
+    assert found.notes == ("by its host and path this request would go to no route",)
+
+
+def test_a_line_break_that_an_editor_added_is_not_part_of_the_body(read: Read) -> None:
+    raw = b"POST /hooks/orders HTTP/1.1\nContent-Length: 2\n\n{}\n"
+    found = try_sample(read(whole()), None, raw)
+    assert found.notes == ("Content-Length says 2 bytes, the file has 3 after the head",)
+
+
+def test_an_unknown_route_names_those_that_there_are(read: Read) -> None:
+    with pytest.raises(ValueError, match="no route is called 'order'; there is orders"):
+        try_sample(read(whole()), "order", b"{}")
+
+
+def test_a_time_without_an_offset_is_not_used(read: Read) -> None:
+    found = try_sample(read(whole(route=TYPED)), "orders", b'{"at": "2026-08-25T12:00:00"}')
+    assert found.event_time is not None
+    assert "not used" in found.event_time
+
+
+def test_a_sample_is_text_and_data(read: Read) -> None:
+    found = try_sample(read(whole()), "orders", BODY)
+    assert "event id                 evt_1" in sample.as_text(found)
+    assert json.loads(sample.as_json(found))["event_id"] == "evt_1"
+
+
+def test_every_setting_in_the_schema_says_what_it_is() -> None:
+    made = schema()
+    for model in (made, *made["$defs"].values()):
+        for variant in (model, *model.get("anyOf", ())):
+            for name, setting in variant.get("properties", {}).items():
+                assert setting.get("description"), name
+    assert set(made["properties"]) == set(Settings.model_fields)
+    assert made["properties"]["drain_delay"]["default"] == "5s"
+    assert made["additionalProperties"] is False
+    assert '"null"' not in json.dumps(made)
