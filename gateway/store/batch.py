@@ -108,13 +108,14 @@ class Batch(Generic[Item, Result]):
     def call(self, key: bytes, item: Item, within: float) -> asyncio.Future[Result]:
         """Queue one item. The future raises StoreAway after `within` seconds at the latest."""
         loop = asyncio.get_running_loop()
-        call = Call[Item, Result](key, item, self._clock() + within, loop.create_future())
+        future: asyncio.Future[Result] = loop.create_future()
+        call = Call(key, item, self._clock() + within, future)
         if self._closed:
             call.fail("the store is closed")
-            return call.future
+            return future
         self._queue.append(call)
         self._wake(loop)
-        return call.future
+        return future
 
     def adopt(self, group: Group[Item, Result]) -> None:
         """Take over calls that another batch could not bring home."""
@@ -187,12 +188,23 @@ class Batch(Generic[Item, Result]):
 
     def _collect(self, loop: asyncio.AbstractEventLoop) -> None:
         self._collecting = False
-        while self._free and self._queue and not self._closed:
+        while self._is_worth_a_lane() and not self._closed:
             groups = self._gather()
             self._free -= 1
             task = loop.create_task(self._carry(groups))
             self._flying[task] = groups
             task.add_done_callback(self._landed)
+
+    def _is_worth_a_lane(self) -> bool:
+        """Whether to send now, or to let the batch grow until a lane comes home.
+
+        A second statement beside a first is sent once it is as large as that one: sent at
+        once it would carry one or two calls, and small statements cost the most by the call. Where
+        calls are rare the first is small, so nobody waits for a lane that hangs.
+        """
+        if not self._free or not self._queue:
+            return False
+        return all(len(self._queue) >= len(groups) for groups in self._flying.values())
 
     def _gather(self) -> list[Group[Item, Result]]:
         """The next batch, sorted by key: statements that meet then wait in one order."""

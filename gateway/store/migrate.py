@@ -14,7 +14,7 @@ from importlib.resources import files
 
 import asyncpg
 
-from gateway.store.multihost import NoWritableHost, connect, hang_up, parse
+from gateway.store.multihost import connect, hang_up, parse
 
 # "dedup" in ASCII: everybody who migrates this schema takes the same lock.
 LOCK = 0x6465647570
@@ -41,14 +41,6 @@ class Migration:
     version: int
     name: str
     sql: str
-
-
-class MigrationFailed(Exception):
-    """The schema is as it was. `denied`: the role may not create what is missing."""
-
-    def __init__(self, why: str, *, denied: bool) -> None:
-        super().__init__(why)
-        self.denied = denied
 
 
 def migrations() -> list[Migration]:
@@ -79,11 +71,13 @@ def script() -> str:
 
 
 async def migrate(dsn: str) -> list[str]:
-    """Apply what is missing; the names of what was applied. Raises MigrationFailed."""
-    try:
-        connection = await connect(parse(dsn))
-    except NoWritableHost as error:
-        raise MigrationFailed(str(error), denied=False) from error
+    """Apply what is missing; the names of what was applied.
+
+    Raises NoWritableHost when nobody answers, asyncpg.InsufficientPrivilegeError when the role may
+    not create what is missing, another of CONNECT_ERRORS when it fails for another reason. The
+    schema then is as it was.
+    """
+    connection = await connect(parse(dsn))
     timer = asyncio.get_running_loop().call_later(GIVE_UP, connection.terminate)
     try:
         # Nothing to do is the usual case, and needs no right to create anything.
@@ -91,9 +85,6 @@ async def migrate(dsn: str) -> list[str]:
             return []
         async with connection.transaction():
             return await _apply(connection)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-        denied = isinstance(error, asyncpg.InsufficientPrivilegeError)
-        raise MigrationFailed(str(error), denied=denied) from error
     finally:
         timer.cancel()
         await hang_up(connection)

@@ -32,7 +32,7 @@ CONNECT_ERRORS = (
 )
 
 
-class NoWritableHost(Exception):
+class NoWritableHost(ConnectionError):
     """No host of the DSN could be reached and written to."""
 
     def __init__(self, errors: list[Exception]) -> None:

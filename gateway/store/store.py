@@ -12,12 +12,14 @@ import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+import asyncpg
+
 from gateway.core.claim import Arrival, Ask, Settled, Settlement
 from gateway.core.event import EventKey
 from gateway.core.outcome import Reply
 from gateway.store.claims import Claims
-from gateway.store.migrate import MigrationFailed, migrate, newest
-from gateway.store.multihost import parse
+from gateway.store.migrate import migrate, newest
+from gateway.store.multihost import CONNECT_ERRORS, parse
 from gateway.store.queries import read
 from gateway.store.replies import Replies
 from gateway.store.routes import Routes
@@ -135,9 +137,9 @@ class Store:
             return
         try:
             await migrate(self._dsn)
-        except MigrationFailed as failed:
-            self._may_migrate = not failed.denied
-            self._sessions.is_away(f"{command} ({failed})")
+        except CONNECT_ERRORS as error:
+            self._may_migrate = not isinstance(error, asyncpg.InsufficientPrivilegeError)
+            self._sessions.is_away(f"{command} ({error})")
 
     async def _keep(self) -> None:
         retry = FIRST_RETRY

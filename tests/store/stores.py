@@ -1,0 +1,164 @@
+"""What the store's tests speak of: stores, rows as the core model sees them, and a settable clock."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import asyncpg
+from asyncpg.pgproto.pgproto import UUID
+
+from gateway.core.claim import Arrival, Ask, Claim, Ending, Settled, Settlement, State
+from gateway.core.event import EventKey
+from gateway.store.store import Store
+from tests.rig.deadline import eventually
+
+ROUTE = "orders"
+WITHIN = 1.8
+# How long a test waits for something that takes milliseconds on a machine with nothing else to do.
+PATIENCE = 15.0
+
+_STATES = {
+    b"c": State.CLAIMED,
+    b"r": State.RELEASED,
+    b"s": State.STORED,
+    b"d": State.COMPLETED,
+}
+
+
+class OpenStore:
+    """One process's store, and what it told about its errors and statements."""
+
+    def __init__(self, dsn: str, *, keep_ids: bool) -> None:
+        self.errors: Counter[str] = Counter()
+        self.statements: list[tuple[str, int]] = []
+        self.inner = Store(
+            dsn,
+            keep_ids=keep_ids,
+            clock=time.monotonic,
+            on_error=lambda kind: self.errors.update([kind]),
+            on_statement=lambda name, _, size: self.statements.append((name, size)),
+        )
+
+    async def arrive(self, ask: Ask, within: float = WITHIN) -> Arrival:
+        return await self.inner.arrive(ask, within=within)
+
+    async def settle(self, ask: Ask, ending: Ending) -> Settled:
+        return await self.inner.settle(settlement(ask, ending))
+
+    async def up(self) -> None:
+        await eventually(
+            lambda: self.inner.away_since is None, within=PATIENCE, what="the store is up"
+        )
+
+    def sizes(self, name: str) -> list[int]:
+        """How many keys each statement of that name carried."""
+        return [size for statement, size in self.statements if statement == name]
+
+
+class Stores:
+    """Opens stores and closes them."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self._opened: list[OpenStore] = []
+
+    async def open(
+        self, dsn: str | None = None, *, keep_ids: bool = True, up: bool = True
+    ) -> OpenStore:
+        store = OpenStore(dsn or self.dsn, keep_ids=keep_ids)
+        self._opened.append(store)
+        await store.inner.register({ROUTE: b"recipe"})
+        await store.inner.start()
+        if up:
+            await store.up()
+        return store
+
+    async def close(self) -> None:
+        for store in self._opened:
+            await store.inner.stop()
+
+
+class DatabaseClock:
+    """`now()` of one database, set by assignment: the store's statements find ours first."""
+
+    def __init__(self, sql: asyncpg.Connection) -> None:
+        self._sql = sql
+        self.now = 1_800_000_000.0
+
+    async def install(self) -> None:
+        await self._sql.execute("""
+            create schema clock;
+            create unlogged table clock.face (now float8 not null);
+            create function clock.now() returns timestamptz stable language sql
+                as 'select pg_catalog.to_timestamp(now) from clock.face';
+        """)
+        await self._sql.execute("insert into clock.face values ($1)", self.now)
+        name = await self._sql.fetchval("select current_database()")
+        await self._sql.execute(f"alter database {name} set search_path = clock, pg_catalog")
+
+    async def set(self, now: float) -> None:
+        self.now = now
+        await self._sql.execute("update clock.face set now = $1", now)
+
+
+def fresh_key(event_id: str = "evt_1") -> EventKey:
+    return EventKey(os.urandom(16), event_id)
+
+
+def fresh_ask(key: EventKey | None = None, *, lease: float = 30.0, fingerprint: int = 7) -> Ask:
+    token = int.from_bytes(os.urandom(8), "big") >> 1
+    return Ask(key or fresh_key(), ROUTE, token, lease, fingerprint)
+
+
+def settlement(ask: Ask, ending: Ending) -> Settlement:
+    return Settlement(ask.key, ask.route, ask.token, ask.fingerprint, ending)
+
+
+async def row(sql: asyncpg.Connection, key: EventKey) -> asyncpg.Record | None:
+    return await sql.fetchrow("select * from dedup.claims where key = $1", UUID(key.digest))
+
+
+async def claim(sql: asyncpg.Connection, key: EventKey) -> Claim | None:
+    """The row in the words of the core model. `first_seen` is in whole seconds."""
+    found = await row(sql, key)
+    return None if found is None else as_claim(found)
+
+
+def as_claim(found: Any) -> Claim:
+    state = _STATES[found["state"].lower()]
+    held = state is State.CLAIMED
+    return Claim(
+        state=state,
+        doubtful=found["state"].isupper(),
+        attempt=1 if found["attempt"] is None else found["attempt"],
+        first_seen=float(found["first_seen"]),
+        fingerprint=found["fingerprint"][0],
+        token=found["token"],
+        lease_until=found["until"].timestamp() if held else None,
+    )
+
+
+async def lapse(sql: asyncpg.Connection, key: EventKey) -> None:
+    """End a lease by moving it into the past: no test sleeps for that."""
+    await sql.execute(
+        "update dedup.claims set until = until - interval '1 day' where key = $1", UUID(key.digest)
+    )
+
+
+async def waiting_for_a_lock(sql: asyncpg.Connection) -> bool:
+    """Whether some statement of this database waits for a lock right now."""
+    found = await sql.fetchval(
+        "select exists (select from pg_stat_activity"
+        " where datname = current_database() and wait_event_type = 'Lock')"
+    )
+    return bool(found)
+
+
+async def at_once(calls: list[Callable[[], Awaitable[Any]]]) -> list[Any]:
+    """All calls in one turn of the loop."""
+    return await asyncio.gather(*(call() for call in calls))
