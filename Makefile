@@ -19,7 +19,7 @@ help:
 
 run:
 	@scripts/bootstrap
-	@$(BIN)/dedup-gateway sample
+	@$(BIN)/dedup-gateway sample --config config/demo.yaml
 
 demo:
 	@scripts/bootstrap
