@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+# In milliseconds, so that whole numbers of every unit stay whole.
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d|w))+")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -24,7 +25,8 @@ def parse_duration(text: str) -> timedelta:
             f"{text!r} is not a duration; write a number with a unit, as in 8s, 5m, 72h, 45d"
         )
     try:
-        return timedelta(seconds=sum(float(n) * _UNITS[unit] for n, unit in _PART.findall(text)))
+        parts = [timedelta(milliseconds=float(n) * _UNITS[u]) for n, u in _PART.findall(text)]
+        return sum(parts, timedelta(0))
     except OverflowError:
         raise ValueError(f"{text!r} is too long; write at most some thousands of years") from None
 

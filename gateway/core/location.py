@@ -135,11 +135,14 @@ def header_names(locations: Iterable[Location]) -> Iterable[str]:
 def _split_options(text: str) -> list[str]:
     # A pipe may be part of a name or a literal; only one with white space around it divides.
     options: list[str] = []
+    open_digests = 0
     for piece in re.split(r"\s+\|\s+", text):
-        if options and options[-1].startswith("sha256(") and not options[-1].endswith(")"):
+        if open_digests:
             options[-1] += f" | {piece}"
         else:
             options.append(piece)
+        open_digests += piece.count("sha256(")
+        open_digests -= min(open_digests, len(piece) - len(piece.rstrip(")")))
     return options
 
 
