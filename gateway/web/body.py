@@ -41,6 +41,12 @@ class Bodies:
 
     async def read(self, exchange: Exchange, limit: int) -> bytes | Rejected:
         """The whole body, at most `limit` bytes; the exchange notes what it holds of the budget."""
+        body = await self._read(exchange, limit)
+        if isinstance(body, Rejected):
+            exchange.spoiled = True
+        return body
+
+    async def _read(self, exchange: Exchange, limit: int) -> bytes | Rejected:
         declared = exchange.message.headers.get(hdrs.CONTENT_LENGTH)
         if declared is not None and int(declared) > limit:
             return _TOO_LARGE
@@ -52,6 +58,7 @@ class Bodies:
         except SenderGone:
             return _GONE
         except BrokenFraming:
+            exchange.payload.feed_eof()  # or aiohttp would go on reading what it raised for
             return _BROKEN
         except TimeoutError:
             return _TOO_SLOW

@@ -52,7 +52,7 @@ class UnfitServer(Exception):
 class Exchange:
     """One request from the connection loop; aiohttp calls the methods with an underscore."""
 
-    __slots__ = ("_task", "connection", "held", "message", "payload")
+    __slots__ = ("_task", "connection", "held", "message", "payload", "spoiled")
 
     def __init__(
         self,
@@ -67,6 +67,8 @@ class Exchange:
         self.connection = cast(Connection, connection)
         self.held = 0
         """Bytes of the budget that the body holds."""
+        self.spoiled = False
+        """Whether the body was refused: nothing behind it on this connection is looked at."""
         self._task = task
 
     def _finish(self) -> None:
@@ -106,7 +108,7 @@ class Desk(Protocol):
 class Connection(RequestHandler):
     """The server's end of one connection."""
 
-    __slots__ = ("_desk", "broken", "peer", "scheme")
+    __slots__ = ("_desk", "_unread", "broken", "peer", "scheme")
 
     def __init__(
         self, server: Connections, desk: Desk, *, loop: asyncio.AbstractEventLoop, limits: Limits
@@ -128,6 +130,7 @@ class Connection(RequestHandler):
         self._desk = desk
         self.broken = False
         """Whether the parser has given up; nothing more will come of this connection."""
+        self._unread: StreamReader | None = None
         self.peer = ""
         self.scheme = "http"
 
@@ -157,6 +160,8 @@ class Connection(RequestHandler):
         # A complete request whose sender left before the loop came to it is handled all the same;
         # without these the loop would stumble over it.
         self._request_factory, self._request_handler = factory, handler
+        if self._unread is not None:
+            self._unread.feed_eof()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -170,6 +175,10 @@ class Connection(RequestHandler):
         # Called after every read of a body; only after a pause there is anything to resume.
         if self._reading_paused:
             super().resume_reading(resume_parser)
+
+    def linger(self, payload: StreamReader) -> None:
+        """Note a body that aiohttp reads away after the reply, to end it with the connection."""
+        self._unread = payload
 
     def hold_back(self) -> None:
         """Leave further bytes to the kernel's buffer, and so to the sender."""

@@ -136,8 +136,10 @@ class Ingress:
             finally:
                 self._bodies.release(exchange)
             message = exchange.message
-            # After a body that nobody has read the next request cannot be found.
-            close = self._closing or message.should_close or not exchange.payload.is_eof()
+            unread = not exchange.payload.is_eof()
+            if unread:
+                exchange.connection.linger(exchange.payload)
+            close = self._closing or message.should_close or unread or exchange.spoiled
             return await self._reply(
                 exchange.connection,
                 answer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -46,3 +46,11 @@ async def make_stage() -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
 @pytest.fixture
 async def stage(make_stage: Callable[..., Awaitable[Stage]]) -> Stage:
     return await make_stage()
+
+
+@pytest.fixture(autouse=True)
+def nothing_swallowed(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """aiohttp and asyncio log what they swallow; none of it may happen in here."""
+    yield
+    theirs = [r for r in caplog.get_records("call") if r.name.startswith(("aiohttp", "asyncio"))]
+    assert not [r.getMessage() for r in theirs if r.levelno >= logging.WARNING]

@@ -108,7 +108,10 @@ class Tally:
 
     @property
     def reasons(self) -> Counter[Reason]:
-        return Counter({reason: n for (_, reason), n in self.rejections.items()})
+        seen: Counter[Reason] = Counter()
+        for (_, reason), number in self.rejections.items():
+            seen[reason] += number
+        return seen
 
 
 @dataclass(frozen=True)

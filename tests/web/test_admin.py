@@ -75,6 +75,7 @@ async def test_a_page_that_fails_is_500_and_the_next_is_served(operators: Operat
     assert (await operators.ask(b"GET", b"/readyz")).status == 500
     assert (await operators.ask(b"GET", b"/healthz")).status == 200
     assert caplog.records
+    caplog.clear()
 
 
 async def test_after_the_end_nobody_listens(operators: Operators):

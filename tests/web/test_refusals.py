@@ -217,7 +217,8 @@ async def test_a_body_over_the_limit_is_413_and_the_refusal_reaches_the_sender(m
         (chunked_head(), chunk(b"x" * (MIB + 1)), LAST_CHUNK),
         (chunked_head(), chunk(b"x" * MIB), chunk(b"x"), LAST_CHUNK),
     ):
-        assert (await stage.ask(*parts)).status == 413
+        answer = await stage.ask(*parts)
+        assert (answer.status, answer.closes) == (413, True)
     assert stage.tally.reasons == {Reason.BODY_TOO_LARGE: 3}
     assert len(stage.receiver.deliveries) == 1
     assert stage.ingress._bodies.budget.free == stage.ingress._bodies.budget.total
