@@ -239,8 +239,9 @@ class ReplyReader:
         self._until_close = not length and not codings
 
     def _drop_unwritable(self) -> None:
-        if _CONTROL.search(b"".join([value for _, value in self._lines])):
-            self._lines = [line for line in self._lines if not _CONTROL.search(line[1])]
+        if not _CONTROL.search(b"".join([self._reason, *[value for _, value in self._lines]])):
+            return
+        self._lines = [line for line in self._lines if not _CONTROL.search(line[1])]
         if _CONTROL.search(self._reason):
             self._reason = b""
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gateway.core.event import RawHeaders
-from gateway.core.outcome import REFUSED_BEFORE_EFFECT, SUCCESS, Outcome, StatusPolicy
+from gateway.core.outcome import (
+    REFUSED_BEFORE_EFFECT,
+    SUCCESS,
+    Delivered,
+    Outcome,
+    StatusPolicy,
+)
 from gateway.core.route import Tls, Upstream
 from gateway.upstream.hop import Hop
-from tests.upstream.scripted import Peer
+from tests.upstream.scripted import Peer, ScriptedConsumer
 
 POLICY = StatusPolicy(SUCCESS, REFUSED_BEFORE_EFFECT)
 NO_TLS = Tls(None, None, None)
@@ -81,6 +88,8 @@ class Request:
 
 BODY = Request(b'{"event_id": "evt_1"}')
 NO_BODY = Request(b"")
+BIG = Request(bytes(20 * 2**20))
+"""More than the kernel's buffers take when nobody reads."""
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -89,3 +98,34 @@ async def answers_ok(peer: Peer) -> None:
     """A consumer as one wishes it."""
     await peer.read_request()
     await peer.write(OK)
+
+
+async def never_answers(peer: Peer) -> None:
+    """Reads and says nothing."""
+    await peer.read_request()
+    await peer.until_closed()
+
+
+class Gate:
+    """A consumer that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+
+    async def __call__(self, peer: Peer) -> None:
+        await peer.read_request()
+        await self.opened.wait()
+        await peer.write(OK)
+
+
+async def warmed(hop: Hop, consumer: ScriptedConsumer, *, pooled: bool) -> None:
+    """Leaves one idle connection if `pooled`."""
+    if pooled:
+        consumer.plays(answers_ok)
+        await NO_BODY.over(hop)
+        assert hop.idle == 1
+
+
+def is_ok(outcome: Outcome) -> bool:
+    """Delivered, and whole."""
+    return isinstance(outcome, Delivered) and outcome.reply.body == b"ok"

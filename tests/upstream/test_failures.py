@@ -83,14 +83,13 @@ class Failure:
     received: int | None = None
     """How many bytes of the request the consumer really read; None for all."""
     limits: dict[str, object] = field(default_factory=dict)
-    row: int | None = None
 
 
-FAILURES = {
-    "closes without reading": Failure(closes_without_reading, Ambiguous("reset"), 0, row=29),
-    "reads twenty bytes and closes": Failure(reads_half_and_closes, Ambiguous("reset"), 20, row=25),
-    "closes after reading": Failure(says(then="closes"), Ambiguous("closed"), row=29),
-    "resets after reading": Failure(says(then="resets"), Ambiguous("reset"), row=29),
+ENDINGS = {
+    "closes without reading": Failure(closes_without_reading, Ambiguous("reset"), 0),
+    "reads twenty bytes and closes": Failure(reads_half_and_closes, Ambiguous("reset"), 20),
+    "closes after reading": Failure(says(then="closes"), Ambiguous("closed")),
+    "resets after reading": Failure(says(then="resets"), Ambiguous("reset")),
     "closes in the middle of the head": Failure(
         says(H, b"Content-Le", then="closes"), Ambiguous("closed")
     ),
@@ -100,6 +99,69 @@ FAILURES = {
     "closes after 100 Continue": Failure(
         says(b"HTTP/1.1 100 Continue\r\n\r\n", then="closes"), Ambiguous("closed")
     ),
+}
+BROKEN_BODIES = {
+    "drips its body for longer than the whole time": Failure(
+        drips(H + b"Content-Length: 10\r\n\r\n", b"0123456789"),
+        broken(TEN),
+        limits={"timeout": SOON},
+    ),
+    "closes in the middle of a body with a length": Failure(
+        says(H + b"Content-Length: 10\r\n\r\n01234", then="closes"), broken(TEN)
+    ),
+    "resets in the middle of a body with a length": Failure(
+        says(H + b"Content-Length: 10\r\n\r\n01234", then="resets"), broken(TEN)
+    ),
+    "resets in the middle of a body without one": Failure(
+        says(H + b"\r\n01234", then="resets"), broken()
+    ),
+    "closes in the middle of a chunk": Failure(
+        says(H + b"Transfer-Encoding: chunked\r\n\r\n5\r\n01", then="closes"), broken(CHUNKED)
+    ),
+    "closes before the last chunk": Failure(
+        says(H + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", then="closes"), broken(CHUNKED)
+    ),
+    "writes a bad chunk": Failure(
+        says(H + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nok\r\n0\r\n\r\n"), broken(CHUNKED)
+    ),
+    "writes trailers without end": Failure(
+        says(H + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"T: t\r\n" * 40_000),
+        broken(CHUNKED),
+        limits={"max_reply": 1000},
+    ),
+    "compresses as a transfer coding": Failure(
+        says(H + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        broken((b"Transfer-Encoding", b"gzip, chunked")),
+    ),
+    "writes more than we take": Failure(
+        says(H + b"Content-Length: 10\r\n\r\n0123456789"), broken(TEN), limits={"max_reply": 9}
+    ),
+}
+UNREADABLE = {
+    "writes garbage": Failure(says(b"\x16\x03\x01 hello\r\n\r\n"), Ambiguous("bad_reply")),
+    "writes another protocol": Failure(says(b"SSH-2.0-x\r\n"), Ambiguous("bad_reply")),
+    "frames by length and chunks": Failure(
+        says(H + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        Ambiguous("bad_reply"),
+    ),
+    "frames by chunks and length": Failure(
+        says(H + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        Ambiguous("bad_reply"),
+    ),
+    "names two lengths": Failure(
+        says(H + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok"), Ambiguous("bad_reply")
+    ),
+    "writes a header line of 70 KiB": Failure(
+        says(H + b"X: " + b"x" * 70 * 1024 + b"\r\n\r\n"), Ambiguous("head_too_large")
+    ),
+    "writes heads without end": Failure(
+        says(b"HTTP/1.1 102 Wait\r\n\r\n" * 4000), Ambiguous("head_too_large")
+    ),
+    "writes a name that is none": Failure(
+        says(H + b"X y: 1\r\nContent-Length: 0\r\n\r\n"), Ambiguous("bad_reply")
+    ),
+}
+OTHERS = {
     "never answers": Failure(
         says(),
         Ambiguous("first_byte_timeout", timed_out=True),
@@ -113,36 +175,6 @@ FAILURES = {
         Ambiguous("timeout", timed_out=True),
         limits={"timeout": SOON, "first_byte_timeout": LONG},
     ),
-    "drips its body for longer than the whole time": Failure(
-        drips(H + b"Content-Length: 10\r\n\r\n", b"0123456789"),
-        broken(TEN),
-        limits={"timeout": SOON},
-        row=31,
-    ),
-    "writes garbage": Failure(says(b"\x16\x03\x01 hello\r\n\r\n"), Ambiguous("bad_reply"), row=32),
-    "writes another protocol": Failure(says(b"SSH-2.0-x\r\n"), Ambiguous("bad_reply"), row=32),
-    "frames by length and chunks": Failure(
-        says(H + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
-        Ambiguous("bad_reply"),
-        row=32,
-    ),
-    "frames by chunks and length": Failure(
-        says(H + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
-        Ambiguous("bad_reply"),
-        row=32,
-    ),
-    "names two lengths": Failure(
-        says(H + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok"), Ambiguous("bad_reply")
-    ),
-    "writes a header line of 70 KiB": Failure(
-        says(H + b"X: " + b"x" * 70 * 1024 + b"\r\n\r\n"), Ambiguous("head_too_large"), row=32
-    ),
-    "writes heads without end": Failure(
-        says(b"HTTP/1.1 102 Wait\r\n\r\n" * 4000), Ambiguous("head_too_large")
-    ),
-    "writes a name that is none": Failure(
-        says(H + b"X y: 1\r\nContent-Length: 0\r\n\r\n"), Ambiguous("bad_reply")
-    ),
     "switches protocols": Failure(
         says(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
         Ambiguous("switched_protocols"),
@@ -152,43 +184,6 @@ FAILURES = {
     "writes a body behind 204": Failure(
         says(b"HTTP/1.1 204 No Content\r\n\r\nhello"), Delivered(reply(204, b"No Content", b""))
     ),
-    "closes in the middle of a body with a length": Failure(
-        says(H + b"Content-Length: 10\r\n\r\n01234", then="closes"), broken(TEN), row=31
-    ),
-    "resets in the middle of a body with a length": Failure(
-        says(H + b"Content-Length: 10\r\n\r\n01234", then="resets"), broken(TEN), row=31
-    ),
-    "resets in the middle of a body without one": Failure(
-        says(H + b"\r\n01234", then="resets"), broken(), row=31
-    ),
-    "closes in the middle of a chunk": Failure(
-        says(H + b"Transfer-Encoding: chunked\r\n\r\n5\r\n01", then="closes"),
-        broken(CHUNKED),
-        row=31,
-    ),
-    "closes before the last chunk": Failure(
-        says(H + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", then="closes"), broken(CHUNKED)
-    ),
-    "writes a bad chunk": Failure(
-        says(H + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nok\r\n0\r\n\r\n"),
-        broken(CHUNKED),
-        row=31,
-    ),
-    "writes trailers without end": Failure(
-        says(H + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"T: t\r\n" * 40_000),
-        broken(CHUNKED),
-        limits={"max_reply": 1000},
-    ),
-    "compresses as a transfer coding": Failure(
-        says(H + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
-        broken((b"Transfer-Encoding", b"gzip, chunked")),
-    ),
-    "writes more than we take": Failure(
-        says(H + b"Content-Length: 10\r\n\r\n0123456789"),
-        broken(TEN),
-        limits={"max_reply": 9},
-        row=31,
-    ),
     "breaks off the body of a failure": Failure(
         says(b"HTTP/1.1 500 Oh\r\nContent-Length: 10\r\n\r\n01", then="closes"),
         Ambiguous("reply_broken_off"),
@@ -197,22 +192,25 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("request_", [BODY, NO_BODY], ids=["body", "no_body"])
-@pytest.mark.parametrize("pooled", [False, True], ids=["fresh", "pooled"])
-@pytest.mark.parametrize(
-    "failure",
-    [
-        pytest.param(f, id=name.replace(" ", "_"), marks=pytest.mark.row(f.row) if f.row else ())
-        for name, f in FAILURES.items()
-    ],
-)
-async def test_a_consumer_that_misbehaves_gets_the_request_once_and_the_outcome_it_deserves(
+def each(failures: dict[str, Failure]) -> pytest.MarkDecorator:
+    """One test for each."""
+    ids = [name.replace(" ", "_") for name in failures]
+    return pytest.mark.parametrize("failure", failures.values(), ids=ids)
+
+
+with_and_without_body = pytest.mark.parametrize("request_", [BODY, NO_BODY], ids=["body", "none"])
+both_kinds = pytest.mark.parametrize("pooled", [False, True], ids=["fresh", "pooled"])
+
+
+async def meets(
     failure: Failure,
-    pooled: bool,
     request_: Request,
-    consumer: ScriptedConsumer,
     hops: list[Hop],
+    consumer: ScriptedConsumer,
+    *,
+    pooled: bool,
 ) -> None:
+    """The request arrives once, on one connection, and the outcome is the right one."""
     hop = hop_to(consumer.port, **failure.limits)
     hops.append(hop)
     if pooled:
@@ -227,3 +225,58 @@ async def test_a_consumer_that_misbehaves_gets_the_request_once_and_the_outcome_
     assert len(consumer.requests) == 1 + pooled
     assert consumer.connections == 1
     assert (hop.in_use, hop.idle) == (0, 0)
+
+
+@pytest.mark.row(29)
+@with_and_without_body
+@both_kinds
+@each(ENDINGS)
+async def test_a_connection_that_ends_before_a_head_is_ambiguous_and_nothing_is_sent_again(
+    failure: Failure,
+    pooled: bool,
+    request_: Request,
+    consumer: ScriptedConsumer,
+    hops: list[Hop],
+) -> None:
+    await meets(failure, request_, hops, consumer, pooled=pooled)
+
+
+@pytest.mark.row(31)
+@with_and_without_body
+@both_kinds
+@each(BROKEN_BODIES)
+async def test_a_complete_head_with_success_is_delivered_whatever_becomes_of_the_body(
+    failure: Failure,
+    pooled: bool,
+    request_: Request,
+    consumer: ScriptedConsumer,
+    hops: list[Hop],
+) -> None:
+    await meets(failure, request_, hops, consumer, pooled=pooled)
+
+
+@pytest.mark.row(32)
+@with_and_without_body
+@both_kinds
+@each(UNREADABLE)
+async def test_a_reply_that_cannot_be_read_is_ambiguous(
+    failure: Failure,
+    pooled: bool,
+    request_: Request,
+    consumer: ScriptedConsumer,
+    hops: list[Hop],
+) -> None:
+    await meets(failure, request_, hops, consumer, pooled=pooled)
+
+
+@with_and_without_body
+@both_kinds
+@each(OTHERS)
+async def test_a_consumer_that_is_slow_or_odd_gets_the_outcome_it_deserves(
+    failure: Failure,
+    pooled: bool,
+    request_: Request,
+    consumer: ScriptedConsumer,
+    hops: list[Hop],
+) -> None:
+    await meets(failure, request_, hops, consumer, pooled=pooled)
