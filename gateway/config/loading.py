@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
@@ -74,24 +75,24 @@ def quick(
 
     The store is embedded unless environment or flags name another. Raises ConfigError.
     """
-    loading = _Loading(Document("command line"), FilePath())
-    # The name is part of every key, so it must be the same at the next start.
-    name = path.strip("/").replace("/", "-") or "all"
+    document = Document("command line")
+    loading = _Loading(document, FilePath())
+    loading.problems += layers.lay_environment(document, env)
     loading.problems += layers.lay_flags(
-        loading.document,
-        {"upstream": upstream_url, "path": path, "event-id": event_id, "name": name},
+        document,
+        {"upstream": upstream_url, "path": path, "event-id": event_id},
         at={
             "upstream": ("routes", 0, "upstream", "url"),
             "path": ("routes", 0, "path"),
             "event-id": ("routes", 0, "event_id"),
-            "name": ("routes", 0, "name"),
         },
     )
-    loading.problems += layers.lay_environment(loading.document, env)
-    loading.problems += layers.lay_flags(loading.document, flags)
-    if "store" in loading.document.root:
+    loading.problems += layers.lay_flags(document, flags)
+    if not document.has(("routes", 0, "name")):
+        document.put(("routes", 0, "name"), _name_for(path), _CHOSEN)
+    if any(document.has(("store", kind)) for kind in ("dsn", "embedded")):
         return loading.finish()
-    loading.document.put(("store", "embedded"), ".", _CHOSEN)
+    document.put(("store", "embedded"), ".", _CHOSEN)
     loaded = loading.finish()
     warning = Fault(
         ("store",),
@@ -239,6 +240,11 @@ class _Loading:
         theirs = [route.upstream.tls for route in built]
         names += [name for tls in theirs for name in (tls.ca, tls.cert, tls.key) if name]
         return [FilePath(name) for name in dict.fromkeys(names)]
+
+
+def _name_for(path: str) -> str:
+    """A route's name made of its path: part of every key, so the same at each start."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", path).strip("-")[:63] or "all"
 
 
 def _numbered(

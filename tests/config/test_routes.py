@@ -191,6 +191,18 @@ def test_one_route_on_the_command_line_may_use_another_store() -> None:
     assert loaded.warnings == ()
 
 
+def test_the_command_line_wins_over_the_environment_and_leaves_it_the_rest() -> None:
+    env = {
+        "DEDUP__ROUTES__0__UPSTREAM__URL": "http://other",
+        "DEDUP__ROUTES__0__NAME": "mine",
+        "DEDUP__STORE__KEEP_IDS": "false",
+    }
+    loaded = quick("http://127.0.0.1:3000", "/a%2Fb.c", "json:/id", env=env)
+    assert loaded.routes[0].upstream.host == "127.0.0.1"
+    assert loaded.routes[0].name == "mine"
+    assert (loaded.store, loaded.keep_ids) == (Embedded(None, None), False)
+
+
 def test_a_mistake_on_the_command_line_names_the_flag() -> None:
     from gateway.config import ConfigError
 
