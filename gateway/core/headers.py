@@ -107,6 +107,7 @@ def outbound(
     """
     # Without forwarding lines of our own, a sender's are none of our business.
     known = is_trusted(delivery.peer, trusted) if forwarding else True
+    length = str(len(delivery.body)).encode()
     lines: list[tuple[bytes, bytes]] = []
     names = set()
     for name, value in delivery.headers:
@@ -114,11 +115,15 @@ def outbound(
         if not known and _dashed(low) in _FORWARDING:
             continue
         names.add(low)
-        lines.append((name, host if low == b"host" and host is not None else value))
+        if low == b"host" and host is not None:
+            value = host
+        elif low == b"content-length":
+            value = length  # 007 is the same length, and not the same to every parser
+        lines.append((name, value))
     if b"host" not in names:
         lines.insert(0, (b"Host", host or upstream_host))
     if delivery.body and b"content-length" not in names:
-        lines.append((b"Content-Length", str(len(delivery.body)).encode()))
+        lines.append((b"Content-Length", length))
     if forwarding:
         lines = _with_forwarding(lines, delivery, trusted=known)
     if marks is not None:

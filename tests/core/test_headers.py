@@ -109,6 +109,11 @@ def test_a_body_without_a_length_gets_one_and_an_empty_one_gets_none() -> None:
     assert values(sent(delivery()), b"content-length") == []
 
 
+def test_a_length_is_written_in_one_way() -> None:
+    padded = delivery((b"Content-Length", b"0005"), body=b"hello")
+    assert values(sent(padded), b"content-length") == [b"5"]
+
+
 def test_a_stranger_is_not_believed_about_where_it_comes_from() -> None:
     forged = delivery(
         (b"Host", b"shop:8443"),
