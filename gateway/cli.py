@@ -27,6 +27,7 @@ from gateway.demo.sample import run_sample
 from gateway.demo.shapes import FULL
 from gateway.store import migrate as migrations
 from gateway.store.embedded import EmbeddedError
+from gateway.store.multihost import CONNECT_ERRORS, NoWritableHost
 
 FOUND, USAGE, STORE_AWAY = 1, 2, 3
 
@@ -170,7 +171,11 @@ def migrate(
     target = dsn or _dsn(config)
     try:
         applied = asyncio.run(migrations.migrate(target))
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except ValueError as error:
+        _fail(USAGE, f"the DSN cannot be used: {error}")
+    except asyncpg.InsufficientPrivilegeError as error:
+        _fail(USAGE, f"{error}; give --dsn with a role that may create, or apply --print")
+    except (NoWritableHost, *CONNECT_ERRORS) as error:
         _fail(STORE_AWAY, f"the store cannot be migrated: {error or type(error).__name__}")
     _print("\n".join(f"applied {name}" for name in applied) or "nothing to do")
 
@@ -206,7 +211,7 @@ def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
         code = uvloop.run(work())
     except EmbeddedError as error:
         _fail(STORE_AWAY, str(error))
-    except OSError as error:
+    except (OSError, ValueError) as error:  # an address, a file, a DSN: what `start` cannot use
         _fail(USAGE, str(error))
     raise typer.Exit(code)
 
