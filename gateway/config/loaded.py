@@ -115,6 +115,7 @@ def changed(old: Loaded, new: Loaded) -> list[str]:
         "admin": (old.admin, new.admin),
         "store": ((old.store, old.keep_ids), (new.store, new.keep_ids)),
         "limits": (old.limits, new.limits),
+        "log_deliveries": (old.log_deliveries, new.log_deliveries),
     }
     return [name for name, (before, after) in pairs.items() if before != after]
 

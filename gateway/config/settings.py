@@ -102,6 +102,7 @@ class Settings(Strict):
     """How long requests are still taken after SIGTERM, with readiness red already, so that
     balancers notice first. Too short, and rolling restarts refuse senders."""
     log_deliveries: Truth = written("false")
-    """One log line for each delivery. Default false; busy routes write much of it."""
+    """One log line for each delivery. Default false; busy routes write much of it. Read at start
+    only."""
     routes: tuple[RouteSettings, ...]
     """What is protected. A request for no route gets 404."""

@@ -166,6 +166,7 @@ def test_only_what_is_read_at_start_needs_a_restart(read: Read) -> None:
     assert changed(old, read(whole(top="listen: 127.0.0.1:9"))) == ["listen"]
     assert changed(old, read(whole(top="admin: {listen: 127.0.0.1:9}"))) == ["admin"]
     assert changed(old, read(whole(top="limits: {connections: 9}"))) == ["limits"]
+    assert changed(old, read(whole(top="log_deliveries: true"))) == ["log_deliveries"]
     other = whole().replace("./data", "./other")
     assert changed(old, read(other)) == ["store"]
     keeps = whole().replace("./data}", "./data, keep_ids: false}")
