@@ -88,12 +88,14 @@ class Notes:
 
     def is_stale(self, event: Event, won: Won) -> bool:
         """Whether a new event is older than our memory, and so cannot be proved new (D12)."""
-        if self._route.event_time is None or won.attempt > 1:
+        if self._route.event_time is None:
             return False
         text = event.reading.text(self._route.event_time)
         moment = None if text is None else retention.parse_event_time(text)
         if moment is None or not retention.is_stale(moment, self._route.retention, won.now):
             return False
+        if won.attempt > 1:  # a refusal proved nothing about what was done before our memory began
+            return True
         self._counts.stale(self._route.name)
         if self._each:  # a redrive of old events would be a line per delivery
             self._warn("stale_event", event, event_time=str(text)[:ID_IN_LOGS])
