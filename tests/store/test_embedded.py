@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -267,6 +268,22 @@ async def test_a_server_that_outlived_its_gateway_is_stopped_first(
     assert running.pid in (living(place) or {})
 
 
+async def test_where_nothing_tells_who_lives_there_the_start_waits_for_the_last_to_go(
+    server: Make, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = gateway(place, before="parting.with_parent = lambda sign: lambda: None")
+    _, orphan = said_by(other)
+    end(other)
+    monkeypatch.setattr(cluster, "inhabitants", lambda layout: None)
+    # an orphan dies of a signal while start() blocks this thread
+    later = threading.Timer(1.5, os.kill, (orphan, signal.SIGINT))
+    later.start()
+
+    assert await ask(server().start(), "select 1") == 1
+
+    later.join()
+
+
 @needs_proc
 async def test_a_server_that_somebody_else_started_there_is_left_alone(
     server: Make, place: Path
@@ -408,9 +425,13 @@ def test_a_directory_with_other_files_is_refused_and_left_as_it_was(
 def test_a_setting_that_postgres_refuses_is_told_and_nothing_is_left(
     server: Make, place: Path
 ) -> None:
+    log = place / "store" / "postgres.log"
+    before = log.read_text().count("FATAL:")
+
     with pytest.raises(EmbeddedError, match=r"FATAL:.*shared_buffers"):
         server(settings={"shared_buffers": "much"}).start()
 
+    assert log.read_text().count("FATAL:") == before + 1, "tried once: it does not pass"
     assert not living(place)
     server().start()
 
@@ -502,6 +523,24 @@ def test_programs_too_old_are_refused(place: Path) -> None:
 
     with pytest.raises(EmbeddedError, match=r"is PostgreSQL 14\.9; 15 or later"):
         programs.read(place, who(place))
+
+
+def test_root_runs_it_as_postgres_where_there_is_one_and_else_as_nobody(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {
+        name: pwd.struct_passwd((name, "x", uid, uid, "", "/", "/bin/false"))
+        for name, uid in (("nobody", 65534), ("postgres", 101))
+    }
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(pwd, "getpwnam", known.__getitem__)
+
+    assert programs.account(None, place / "new").name == "postgres"
+    del known["postgres"]
+    assert programs.account(None, place / "new").name == "nobody"
+    del known["nobody"]
+    with pytest.raises(EmbeddedError, match="no user postgres or nobody; name one"):
+        programs.account(None, place / "new")
 
 
 def test_a_user_who_does_not_exist_is_refused(place: Path) -> None:
