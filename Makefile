@@ -17,6 +17,10 @@ help:
 	@echo "make wheel   dist/*.whl"
 	@echo "make clean   removes what the others made, .venv included"
 
+# Root's Postgres runs as another user, who may not be able to pass to where this checkout is.
+ifeq ($(shell id -u),0)
+run: export DEDUP__STORE__EMBEDDED ?= /var/lib/dedup-gateway
+endif
 run:
 	@scripts/bootstrap
 	@$(BIN)/dedup-gateway sample --config config/demo.yaml
