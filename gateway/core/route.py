@@ -74,6 +74,7 @@ class Upstream:
     connect_timeout: float
     """Name look-up, TCP and TLS together."""
     write_timeout: float
+    """The longest that writing the request may make no progress."""
     first_byte_timeout: float
     """From the last byte written to the first of the reply."""
     timeout: float

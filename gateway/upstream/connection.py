@@ -54,6 +54,7 @@ class Connection(asyncio.Protocol):
         "_last_at",
         "_left",
         "_loop",
+        "_lost",
         "_paused",
         "_phase",
         "_poll",
@@ -75,6 +76,7 @@ class Connection(asyncio.Protocol):
         self._reader: ReplyReader | None = None
         self._answer: asyncio.Future[Reply | Ambiguous]
         self._phase = Phase.IDLE
+        self._lost = False
         self._paused = False
         self._rest = memoryview(b"")
         self._left = 0
@@ -84,7 +86,8 @@ class Connection(asyncio.Protocol):
 
     def is_open(self) -> bool:
         """Neither side has closed, as far as the loop knows."""
-        return not self._transport.is_closing()
+        # Of the other side's end a transport tells before it counts as closing itself.
+        return not self._lost and not self._transport.is_closing()
 
     def is_fit(self) -> bool:
         """Open, not idle for too long, and nothing has arrived meanwhile, not even in the kernel.
@@ -159,10 +162,11 @@ class Connection(asyncio.Protocol):
             self._end(self._reader.reply())
 
     def eof_received(self) -> None:
+        self._lost = True
         self._end_closed(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.idle_until = 0.0
+        self._lost, self.idle_until = True, 0.0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -135,9 +135,8 @@ class Hop:
         self, head: bytes, body: bytes, bodiless: bool, send_before: float | None
     ) -> Reply | Ambiguous | Unreached:
         while True:
-            kept = (
-                self._idle.pop() if self._idle else None
-            )  # the one used last is the least likely to be closed
+            # Last in, first out: the one used last is the least likely to have been closed.
+            kept = self._idle.pop() if self._idle else None
             connection = kept or await self._dialled()
             self._at("before_send")
             # Nothing awaits from here to the write: no check can be closer to the first byte.

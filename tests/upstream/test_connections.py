@@ -8,6 +8,7 @@ import pytest
 
 from gateway.core.outcome import Ambiguous
 from gateway.upstream import wire
+from gateway.upstream.connection import Connection
 from gateway.upstream.hop import Hop
 from tests.rig.deadline import eventually
 from tests.upstream.requests import (
@@ -21,6 +22,7 @@ from tests.upstream.requests import (
     answers_ok,
     hop_to,
     is_ok,
+    upstream,
     warmed,
 )
 from tests.upstream.scripted import Peer, ScriptedConsumer
@@ -199,3 +201,22 @@ async def test_the_connection_used_last_is_used_first(
         await BODY.over(hop)
     assert hop.idle == 2
     assert consumer.connections == 2
+
+
+@pytest.mark.row(23)
+async def test_a_connection_that_has_told_of_its_end_counts_as_closed_at_once(
+    consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    open_at_the_end: list[bool] = []
+
+    class Watched(Connection):
+        def eof_received(self) -> None:
+            super().eof_received()
+            open_at_the_end.append(self.is_open())
+
+    watched = Watched(upstream(consumer.port), lambda step: None)
+    await asyncio.get_running_loop().create_connection(lambda: watched, "127.0.0.1", consumer.port)
+    await eventually(lambda: consumer.connections == 1, within=LONG)
+    consumer.close_connections()
+    await eventually(lambda: open_at_the_end, within=LONG)
+    assert open_at_the_end == [False]
