@@ -29,7 +29,7 @@ from gateway.core.claim import (
 from gateway.store.batch import TOGETHER, Batch, Group, calls_of
 from gateway.store.queries import Statement, read
 from gateway.store.routes import Routes
-from gateway.store.session import Lost, Record, Sessions
+from gateway.store.session import Lost, NoSession, Record, Sessions
 
 # A settlement has a second; whoever needs it recorded goes on in the background.
 SETTLE_WITHIN = 1.0
@@ -99,6 +99,11 @@ class Claims:
         self, statement: Statement, groups: Asks | Settlements, *args: Any
     ) -> list[Record]:
         connection = await self._sessions.take()
+        if any(call.future.done() for group in groups for call in group):
+            # Its time was up while we connected, and it was told that nothing had left: a claim
+            # made for it now would have no holder, and nobody would give it back.
+            self._sessions.give_back(connection)
+            raise NoSession("a call was over before its statement left")
         for group in groups:
             for call in group:
                 call.out = True

@@ -128,7 +128,10 @@ class Sessions:
             self.away_since = self._clock()
 
     async def take(self) -> asyncpg.Connection:
-        """A connection for one statement, which must go to `run` at once. Raises NoSession."""
+        """A connection for one statement, which must go to `run` or `give_back` at once.
+
+        Raises NoSession.
+        """
         while self._idle:
             connection, birth = self._idle.pop()
             if connection.is_closed() or not self._is_fresh(birth):
@@ -160,7 +163,7 @@ class Sessions:
             raise
         finally:
             timer.cancel()
-            self._give_back(connection)
+            self.give_back(connection)
             self._on_statement(statement.name, self._clock() - began, size)
         return rows
 
@@ -207,7 +210,8 @@ class Sessions:
         generation, opened = birth
         return generation == self._generation and self._clock() - opened < MAX_AGE
 
-    def _give_back(self, connection: asyncpg.Connection) -> None:
+    def give_back(self, connection: asyncpg.Connection) -> None:
+        """The end of `take`, for whoever has nothing to run after all; `run` does it by itself."""
         birth = self._busy.pop(connection)
         if connection.is_closed():
             return
