@@ -157,8 +157,9 @@ def _initdb(layout: Layout, programs: Programs, who: Account, *, sync: bool) -> 
     if who.switch:
         os.chown(unfinished, who.uid, who.gid)
     # C: sorted by bytes, so that no update of the system's locales can spoil an index
-    command = [programs.bin / "initdb", "-D", unfinished, "-U", "postgres", "--encoding=UTF8"]
-    command += ["--locale=C", "--auth-local=trust", "--auth-host=reject", "--data-checksums"]
+    command = [str(programs.bin / "initdb"), "-D", str(unfinished), "-U", "postgres"]
+    command += ["--encoding=UTF8", "--locale=C", "--data-checksums"]
+    command += ["--auth-local=trust", "--auth-host=reject"]
     command += [] if sync else ["--no-sync"]
     done = subprocess.run(
         command,
@@ -225,8 +226,9 @@ def evict(layout: Layout) -> None:
 
     Raises EmbeddedError when it does not end, or was started by somebody else.
     """
+    living: dict[int, bool] = {}
     for _ in range(LEAVING_TRIES):
-        living = inhabitants(layout)
+        living = inhabitants(layout) or {}
         if not living:
             return
         for pid, ours in living.items():
