@@ -133,6 +133,17 @@ async def test_a_sender_that_leaves_while_its_refused_body_is_read_away_is_no_er
     await eventually(lambda: not len(stage.ingress._connections), within=5)
 
 
+async def test_a_body_whose_end_came_together_with_its_senders_is_complete(stage: Stage):
+    sender = await stage.connect()
+    await sender.send(post(b"e1")[:-1])
+    await eventually(lambda: stage.tally.requests["orders"], within=5)
+    (server_end,) = stage.ingress._connections.all
+    server_end.data_received(b"1")
+    server_end.connection_lost(None)
+    await eventually(lambda: stage.receiver.ended, within=5)
+    assert stage.receiver.last.body == b"e1"
+
+
 async def test_a_crash_is_500_logged_counted_and_harms_nobody_else(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import itertools
+import random
 
 import pytest
 
@@ -103,11 +106,7 @@ async def test_a_body_arrives_byte_for_byte(stage: Stage, body: bytes):
     await stage.ask(post(body, headers=(b"Content-Encoding: gzip",)))
     assert stage.receiver.last.body == body
     assert stage.receiver.last.header(b"content-encoding") == b"gzip"
-    await stage.ask(
-        chunked_head()
-        + b"".join(chunk(body[i : i + 7]) for i in range(0, len(body), 7))
-        + LAST_CHUNK
-    )
+    await stage.ask(chunked_head() + _chunks(body, 7) + LAST_CHUNK)
     assert stage.receiver.last.body == body
 
 
@@ -126,6 +125,29 @@ async def test_large_bodies_arrive_whole_with_and_without_a_length(stage: Stage,
 async def test_a_body_in_two_hundred_thousand_chunks_arrives_whole(stage: Stage):
     assert (await stage.ask(chunked_head(), chunk(b"x") * 200_000, LAST_CHUNK)).status == 200
     assert stage.receiver.last.body == b"x" * 200_000
+
+
+async def test_however_a_stream_is_cut_the_deliveries_are_the_same(stage: Stage):
+    bodies = [b"one", b"", b"x" * 70_000, b"two" * 100, b"last"]
+    stream = b"".join(
+        post(body) if n % 2 == 0 else chunked_head() + _chunks(body, 13) + LAST_CHUNK
+        for n, body in enumerate(bodies)
+    )
+    for seed in range(30):
+        dice = random.Random(seed)
+        cuts = sorted(dice.sample(range(len(stream)), dice.randint(1, 12)))
+        sender = await stage.connect()
+        for start, end in itertools.pairwise([0, *cuts, len(stream)]):
+            await sender.send(stream[start:end])
+            await asyncio.sleep(0)
+        for _ in bodies:
+            assert (await sender.reply()).status == 200
+        assert [d.body for d in stage.receiver.deliveries] == bodies
+        stage.receiver.deliveries.clear()
+
+
+def _chunks(body: bytes, size: int) -> bytes:
+    return b"".join(chunk(body[i : i + size]) for i in range(0, len(body), size))
 
 
 async def test_trailers_do_not_become_headers(stage: Stage):
