@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
@@ -30,11 +32,15 @@ class FaultProxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._opened = 0
+        self._faulty_up_to = math.inf
         self.replies_held = 0
         self.replies_cut = 0
+        self.cut_if: Callable[[], Awaitable[object]] | None = None
+        """Asked before a reply is cut: replies pass as long as it says no."""
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def start(self, port: int = 0) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     @property
@@ -44,8 +50,10 @@ class FaultProxy:
             self._parts._replace(netloc=f"{user}127.0.0.1:{self.port}", query="sslmode=disable")
         )
 
-    def set(self, wire: Wire) -> None:
+    def set(self, wire: Wire, *, present_only: bool = False) -> None:
+        """`present_only`: connections that are opened from now on pass."""
         self._wire = wire
+        self._faulty_up_to = self._opened if present_only else math.inf
         if wire is Wire.PASS:
             self._passes.set()
         else:
@@ -70,14 +78,16 @@ class FaultProxy:
         assert task is not None
         self._tasks.add(task)
         self._writers.add(writer)
+        self._opened += 1
+        number = self._opened
         try:
-            if self._wire is Wire.BLACK_HOLE:
+            if self._wire is Wire.BLACK_HOLE and number <= self._faulty_up_to:
                 await self._passes.wait()
             there, back = await self._dial()
             self._writers.add(back)
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pump(reader, back, replies=False))
-                group.create_task(self._pump(there, writer, replies=True))
+                group.create_task(self._pump(reader, back, number, replies=False))
+                group.create_task(self._pump(there, writer, number, replies=True))
         except (OSError, ExceptionGroup):
             pass
         except asyncio.CancelledError:
@@ -97,16 +107,26 @@ class FaultProxy:
             self._parts.hostname or "127.0.0.1", self._parts.port or 5432
         )
 
+    async def _cuts(self) -> bool:
+        return self.cut_if is None or bool(await self.cut_if())
+
     async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, replies: bool
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        number: int,
+        *,
+        replies: bool,
     ) -> None:
         while chunk := await reader.read(65536):
-            if self._wire is Wire.BLACK_HOLE:
+            if number > self._faulty_up_to:
+                pass
+            elif self._wire is Wire.BLACK_HOLE:
                 await self._passes.wait()
             elif replies and self._wire is Wire.HOLD_REPLIES:
                 self.replies_held += 1
                 await self._passes.wait()
-            elif replies and self._wire is Wire.CUT_REPLIES:
+            elif replies and self._wire is Wire.CUT_REPLIES and await self._cuts():
                 self.replies_cut += 1
                 raise ConnectionAbortedError
             writer.write(chunk)

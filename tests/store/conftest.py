@@ -27,6 +27,14 @@ async def sql(database: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 @pytest.fixture
+async def other(database: str) -> AsyncIterator[asyncpg.Connection]:
+    """Another session, for what stands in the way."""
+    connection = await asyncpg.connect(database)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
 async def clock(sql: asyncpg.Connection) -> DatabaseClock:
     """Replaces `now()` for every session that begins later; so ask for it before `stores`."""
     clock = DatabaseClock(sql)

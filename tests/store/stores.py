@@ -1,4 +1,4 @@
-"""What the store's tests speak of: stores, rows as the core model sees them, and a settable clock."""
+"""What the store's tests speak of: stores, rows in the core's words, and a settable clock."""
 
 from __future__ import annotations
 

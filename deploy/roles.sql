@@ -1,0 +1,35 @@
+-- A role that can do all that a running gateway does, and nothing else. Run it once, as the owner of
+-- the database, after `dedup-gateway migrate` (or `dedup-gateway migrate --print | psql`), and after
+-- each release that brings a migration; it may be run again at any time.
+--
+--     psql "$OWNER_DSN" -f roles.sql
+--     psql "$OWNER_DSN" -c '\password dedup_gateway'
+--
+-- The gateway itself needs no more than this: give the DSN of this role to `serve`, and that of the
+-- owner only to `migrate`.
+
+do $$
+begin
+    if not exists (select from pg_roles where rolname = 'dedup_gateway') then
+        create role dedup_gateway login noinherit;
+    end if;
+end
+$$;
+
+grant usage on schema dedup to dedup_gateway;
+grant select, insert, update on dedup.claims to dedup_gateway;
+grant select, insert on dedup.routes, dedup.replies to dedup_gateway;
+grant select on dedup.migrations to dedup_gateway;
+
+-- A claim that was acknowledged must be on the disk.
+alter role dedup_gateway set synchronous_commit = 'on';
+-- Backstops. The gateway gives a statement 1.2 s and bounds each wait for a lock by itself; what
+-- outlives that belongs to a process that died or a network that broke.
+alter role dedup_gateway set statement_timeout = '3s';
+alter role dedup_gateway set lock_timeout = '1s';
+alter role dedup_gateway set idle_in_transaction_session_timeout = '5s';
+alter role dedup_gateway set tcp_keepalives_idle = 10;
+alter role dedup_gateway set tcp_keepalives_interval = 5;
+alter role dedup_gateway set tcp_keepalives_count = 3;
+-- Every statement names its schema; nothing else is to be found by accident.
+alter role dedup_gateway set search_path = '';

@@ -1,0 +1,319 @@
+"""Connections that break, hang or lead to the wrong server, at every moment of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from gateway.core.claim import Ending, Seen, Settled, State, StoreAway, Won
+from gateway.core.outcome import Reply
+from tests.fault_proxy import FaultProxy, Wire
+from tests.rig.deadline import eventually
+from tests.store.stores import PATIENCE, WITHIN, Stores, claim, fresh_ask, lapse
+
+# A call may take its own time, one tick of the sweep, and what a busy machine adds.
+IN_TIME = WITHIN + 1.0
+
+
+@pytest.fixture
+async def wire(database: str) -> AsyncIterator[FaultProxy]:
+    proxy = FaultProxy(database)
+    await proxy.start()
+    yield proxy
+    await proxy.stop()
+
+
+@pytest.mark.row(9)
+async def test_a_claim_whose_reply_was_lost_is_found_again_by_its_token(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    ask = fresh_ask()
+    wire.cut_if = lambda: claim(sql, ask.key)
+    wire.set(Wire.CUT_REPLIES)
+    asked = asyncio.ensure_future(store.arrive(ask, PATIENCE))
+    await eventually(lambda: wire.replies_cut, within=PATIENCE)
+    wire.set(Wire.PASS)
+    won = await asked
+    assert isinstance(won, Won)
+    assert (won.attempt, won.doubtful) == (1, False)
+
+
+@pytest.mark.row(10)
+async def test_a_claim_that_never_arrived_is_made_again_under_the_same_token(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    ask = fresh_ask()
+    wire.set(Wire.BLACK_HOLE)
+    asked = asyncio.ensure_future(store.arrive(ask, PATIENCE))
+    await asyncio.sleep(0)
+    wire.drop_all()
+    await eventually(lambda: store.errors["connection"], within=PATIENCE)
+    assert await claim(sql, ask.key) is None
+    wire.set(Wire.PASS)
+    won = await asked
+    assert isinstance(won, Won)
+    assert (won.attempt, won.doubtful) == (1, False)
+
+
+@pytest.mark.row(13)
+async def test_a_claim_that_stays_unknown_says_so_in_time_and_a_release_by_token_frees_it(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    ask = fresh_ask()
+    await store.arrive(fresh_ask())  # so that the next statement is prepared and goes in one trip
+    wire.set(Wire.HOLD_REPLIES)
+    began = time.monotonic()
+    with pytest.raises(StoreAway) as away:
+        await store.arrive(ask)
+    assert time.monotonic() - began < IN_TIME
+    assert away.value.undecided
+    assert await eventually(lambda: claim(sql, ask.key), within=PATIENCE)
+    wire.set(Wire.PASS)
+    await store.up()
+    assert await store.settle(ask, Ending.RELEASE) == Settled(True, False)
+    won = await store.arrive(fresh_ask(ask.key))
+    assert isinstance(won, Won)
+    assert (won.attempt, won.doubtful) == (2, False)
+
+
+async def test_a_take_over_whose_reply_was_lost_is_never_sent_twice(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    dead = fresh_ask()
+    heir = fresh_ask(dead.key)
+    await store.arrive(dead)
+    await lapse(sql, dead.key)
+
+    async def is_taken_over() -> bool:
+        found = await claim(sql, dead.key)
+        return found is not None and found.attempt == 2
+
+    wire.cut_if = is_taken_over
+    wire.set(Wire.CUT_REPLIES)
+    asked = asyncio.ensure_future(store.arrive(heir, PATIENCE))
+    await eventually(lambda: wire.replies_cut, within=PATIENCE)
+    wire.set(Wire.PASS)
+    won = await asked
+    assert isinstance(won, Won)
+    assert (won.attempt, won.doubtful) == (2, True)
+    assert len(store.sizes("take_over")) == 1
+    found = await claim(sql, dead.key)
+    assert found is not None
+    assert (found.attempt, found.token) == (2, heir.token)
+
+
+async def test_a_take_over_that_was_lost_before_it_took_effect_stays_undecided(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    dead = fresh_ask()
+    await store.arrive(dead)
+    await lapse(sql, dead.key)
+    blocker = await asyncpg.connect(stores.dsn)
+    async with blocker.transaction():
+        await blocker.execute("select from dedup.claims for update")
+        asked = asyncio.ensure_future(store.arrive(fresh_ask(dead.key), PATIENCE))
+        pid = await eventually(
+            lambda: sql.fetchval(
+                "select pid from pg_stat_activity where wait_event_type = 'Lock'"
+                " and datname = current_database()"
+            ),
+            within=PATIENCE,
+        )
+        await sql.execute("select pg_terminate_backend($1)", pid)
+        with pytest.raises(StoreAway) as away:
+            await asked
+    await blocker.close()
+    assert away.value.undecided
+    assert len(store.sizes("take_over")) >= 1
+    found = await claim(sql, dead.key)
+    assert found is not None
+    assert (found.state, found.attempt) == (State.CLAIMED, 1)
+
+
+async def test_a_settlement_whose_reply_was_lost_is_repeated_without_harm(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    ask = fresh_ask()
+    await store.arrive(ask)
+
+    async def is_completed() -> bool:
+        found = await claim(sql, ask.key)
+        return found is not None and found.state is State.COMPLETED
+
+    wire.cut_if = is_completed
+    wire.set(Wire.CUT_REPLIES)
+    asked = asyncio.ensure_future(store.settle(ask, Ending.COMPLETE))
+    await eventually(lambda: wire.replies_cut, within=PATIENCE)
+    wire.set(Wire.PASS)
+    assert not (await asked).late
+    assert isinstance(await store.arrive(fresh_ask(ask.key)), Seen)
+
+
+async def test_a_store_in_a_black_hole_fails_in_time_then_at_once_and_comes_back(
+    stores: Stores, wire: FaultProxy
+) -> None:
+    store = await stores.open(wire.proxied)
+    wire.set(Wire.BLACK_HOLE)
+    began = time.monotonic()
+    told = await asyncio.gather(
+        *(store.arrive(fresh_ask()) for _ in range(100)), return_exceptions=True
+    )
+    assert all(isinstance(t, StoreAway) for t in told)
+    assert time.monotonic() - began < IN_TIME
+
+    async def fails_at_once() -> bool:
+        asked = time.monotonic()
+        with pytest.raises(StoreAway) as away:
+            await store.arrive(fresh_ask())
+        return time.monotonic() - asked < 0.1 and not away.value.undecided
+
+    await eventually(fails_at_once, within=PATIENCE)
+    assert store.inner.problem
+    wire.set(Wire.PASS)
+    await store.up()
+    assert isinstance(await store.arrive(fresh_ask()), Won)
+
+
+async def test_one_hung_connection_holds_one_lane_and_a_replacement_opens(
+    stores: Stores, wire: FaultProxy
+) -> None:
+    store = await stores.open(wire.proxied)
+    await store.arrive(fresh_ask())
+    wire.set(Wire.HOLD_REPLIES, present_only=True)
+    stuck = asyncio.ensure_future(store.arrive(fresh_ask()))
+    await eventually(lambda: wire.replies_held, within=PATIENCE)
+    told = await asyncio.gather(*(store.arrive(fresh_ask()) for _ in range(20)))
+    assert all(isinstance(t, Won) for t in told)
+    assert isinstance(await stuck, Won)  # on a new connection, by its token
+
+
+async def test_a_call_that_never_left_is_not_undecided(stores: Stores, wire: FaultProxy) -> None:
+    store = await stores.open(wire.proxied)
+    await wire.stop()
+    with pytest.raises(StoreAway) as away:
+        await store.arrive(fresh_ask(), 0.5)
+    assert not away.value.undecided
+
+
+ROUNDS = 6
+
+
+async def test_backends_that_are_terminated_in_a_storm_lose_and_double_nothing(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    wins: list[Won] = []
+    storm = True
+
+    async def terminate() -> None:
+        while storm:
+            await sql.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and application_name = 'dedup-gateway'"
+                " order by state = 'active' desc, random() limit 1"
+            )
+            await asyncio.sleep(0.1)
+
+    async def deliver() -> None:
+        for _ in range(ROUNDS):
+            ask = fresh_ask()
+            won = await store.arrive(ask, PATIENCE)
+            assert isinstance(won, Won)
+            wins.append(won)
+            while True:
+                try:
+                    await store.settle(ask, Ending.COMPLETE)
+                    break
+                except StoreAway:
+                    await asyncio.sleep(0.05)
+            assert isinstance(await store.arrive(fresh_ask(ask.key), PATIENCE), Seen)
+
+    terminator = asyncio.ensure_future(terminate())
+    await asyncio.gather(*(deliver() for _ in range(8)))
+    storm = False
+    await terminator
+    assert {(won.attempt, won.doubtful) for won in wins} == {(1, False)}
+    assert store.errors["connection"] > 0
+    assert await sql.fetchval("select count(*) from dedup.claims where state = 'd'") == 8 * ROUNDS
+
+
+@pytest.mark.row(69)
+async def test_sessions_with_a_demoted_server_are_dropped_and_the_store_says_why(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    before = await _backends(sql)
+    await _demote(sql, read_only=True)
+    try:
+        with pytest.raises(StoreAway):
+            await store.arrive(fresh_ask())
+        assert store.errors["read_only"] > 0
+        assert "read" in (store.inner.problem or "")
+    finally:
+        await _demote(sql, read_only=False)
+    await store.up()
+    assert isinstance(await store.arrive(fresh_ask()), Won)
+    assert not before & await _backends(sql)
+
+
+async def _demote(sql: asyncpg.Connection, *, read_only: bool) -> None:
+    setting = "= on" if read_only else "= off"
+    await sql.execute("set default_transaction_read_only = off")
+    await sql.execute(f"alter system set default_transaction_read_only {setting}")
+    await sql.execute("select pg_reload_conf()")
+
+
+async def _backends(sql: asyncpg.Connection) -> set[int]:
+    found = await sql.fetch(
+        "select pid from pg_stat_activity"
+        " where datname = current_database() and application_name = 'dedup-gateway'"
+    )
+    return {pid for (pid,) in found}
+
+
+async def test_a_cancelled_statement_is_run_again(stores: Stores, sql: asyncpg.Connection) -> None:
+    store = await stores.open()
+    ask = fresh_ask()
+    blocker = await asyncpg.connect(stores.dsn)
+    async with blocker.transaction():
+        await blocker.execute("lock table dedup.claims in exclusive mode")
+        asked = asyncio.ensure_future(store.arrive(ask, PATIENCE))
+        pid = await eventually(
+            lambda: sql.fetchval(
+                "select pid from pg_stat_activity where wait_event_type = 'Lock'"
+                " and datname = current_database()"
+            ),
+            within=PATIENCE,
+        )
+        await sql.execute("select pg_cancel_backend($1)", pid)
+    await blocker.close()
+    assert isinstance(await asked, Won)
+
+
+async def test_calls_that_wait_when_the_store_stops_are_told(
+    stores: Stores, wire: FaultProxy
+) -> None:
+    store = await stores.open(wire.proxied)
+    wire.set(Wire.BLACK_HOLE)
+    calls = [
+        asyncio.ensure_future(store.arrive(fresh_ask(), PATIENCE)),
+        asyncio.ensure_future(store.settle(fresh_ask(), Ending.COMPLETE)),
+        asyncio.ensure_future(store.inner.recall(fresh_ask().key)),
+        asyncio.ensure_future(store.inner.keep(fresh_ask().key, Reply(200, b"", (), b""))),
+    ]
+    await asyncio.sleep(0)
+    await asyncio.wait_for(store.inner.stop(), PATIENCE)
+    told = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(t, StoreAway) for t in told)
+    with pytest.raises(StoreAway):
+        await store.arrive(fresh_ask())
