@@ -93,9 +93,11 @@ class Hop:
         return outcome
 
     async def abort(self) -> None:
-        """Every forward under way ends now, and later ones are not begun."""
+        """Every forward under way ends now, and later ones are not begun.
+
+        Whoever waits for a slot gets one of those that are given back by this, and sends nothing.
+        """
         self._aborted = True
-        self._slots.send_home()
         self._dialler.stop()
         for connection in tuple(self._busy):
             connection.fail(Cause.SHUTTING_DOWN)
@@ -118,8 +120,6 @@ class Hop:
         if self._aborted:
             return Unreached(Cause.SHUTTING_DOWN)
         if not self._slots.take() and not await self._slots.wait(self._upstream.slot_timeout):
-            if self._aborted:
-                return Unreached(Cause.SHUTTING_DOWN)
             return Unreached(Cause.NO_SLOT, timed_out=True)
         try:
             answer = await self._exchange(head, body, bodiless, send_before)

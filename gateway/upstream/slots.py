@@ -28,7 +28,7 @@ class Slots:
         return True
 
     async def wait(self, seconds: float) -> bool:
-        """Wait in line for a slot; False after `seconds`, or when the queue was sent home."""
+        """Wait in line for a slot; False after `seconds`."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(turn)
@@ -50,11 +50,6 @@ class Slots:
             if _answer(self._waiting.popleft(), True):
                 return
         self._free += 1
-
-    def send_home(self) -> None:
-        """Nobody who waits now gets a slot."""
-        while self._waiting:
-            _answer(self._waiting.popleft(), False)
 
 
 def _answer(turn: asyncio.Future[bool], has_slot: bool) -> bool:

@@ -106,7 +106,7 @@ class ScriptedConsumer:
         self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
-        # Whoever stops reading must be felt by the sender, however large this machine's buffers are.
+        # A sender must feel that nobody reads, however large this machine's buffers are.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**18)
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: set[socket.socket] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -127,7 +128,8 @@ async def test_a_connection_on_which_something_arrived_while_idle_is_not_used_ag
     hops.append(hop)
 
     async def speaks_unasked(peer: Peer) -> None:
-        await answers_ok(peer)
+        await peer.read_request()
+        await peer.write(b"HTTP/1.1 204 OK\r\nKeep-Alive: timeout=60\r\n\r\n")
         await eventually(lambda: hop.idle == 1, within=LONG)
         await peer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother")
         await peer.until_closed()
@@ -179,6 +181,20 @@ async def test_an_idle_connection_is_closed_by_us_before_the_consumer_does_it(
     assert hop.idle == 1
     await asyncio.wait_for(ended.wait(), LONG)
     assert hop.idle == 0
+
+
+async def test_a_connection_idle_for_too_long_is_not_used_even_if_the_loop_was_too_late_to_close_it(
+    consumer: ScriptedConsumer, hops: list[Hop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "IDLE_SECONDS", 0.05)
+    hop = hop_to(consumer.port)
+    hops.append(hop)
+    await warmed(hop, consumer, pooled=True)
+    consumer.plays(answers_ok)
+
+    time.sleep(0.1)  # noqa: ASYNC251 (a loop that is busy elsewhere)
+    assert is_ok(await BODY.over(hop))
+    assert consumer.connections == 2
 
 
 async def test_the_connection_used_last_is_used_first(
