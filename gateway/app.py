@@ -40,6 +40,8 @@ log = logging.getLogger("gateway.app")
 LOOK_AT_FILE_EVERY = 10.0
 # A restart of Postgres takes a second or two and should not take a pod out of its service.
 AWAY_BEFORE_UNREADY = 5.0
+# Between two looks at the store for the log. Whatever is shorter is in dedup_store_errors_total.
+LOOK_AT_STORE_EVERY = 1.0
 # After the drain deadline forwards are cut off; what they leave behind is settled within this.
 LAST_SETTLEMENTS = 3.0
 
@@ -89,6 +91,7 @@ class Gateway:
         await self._store.start()
         addresses = await self._listen()
         self._spawn(self._watch_configuration())
+        self._spawn(self._watch_store())
         self._state = "running"
         log.info("started", extra={"version": __version__})
         return addresses
@@ -156,7 +159,8 @@ class Gateway:
         bound = []
         page = Admin(self.metrics.render, self._readiness)
         self._exit.push_async_callback(page.close)
-        host, port = await page.listen(self._loaded.admin.host, self._loaded.admin.port)
+        place = self._loaded.admin
+        host, port = await page.listen(place.host, place.port, _tls(place))
         admin = _announce("admin", host, port)
         self._exit.push_async_callback(self._routing.close)
         self._exit.push_async_callback(self._ingress.close)
@@ -185,6 +189,23 @@ class Gateway:
         self.metrics.routes(loaded.routes)
         await self._store.register({route.name: route.recipe.print() for route in loaded.routes})
         self._loaded = loaded
+
+    async def _watch_store(self) -> None:
+        """A line for each change, so that the log tells why providers got 503."""
+        was_up, told = None, 0
+        while True:
+            await asyncio.sleep(LOOK_AT_STORE_EVERY)
+            if new := self._store.migrated[told:]:
+                log.info("store_migrated", extra={"migrations": new})
+                told += len(new)
+            problem = self._store.problem
+            if was_up is (problem is None):
+                continue
+            was_up = problem is None
+            if was_up:
+                log.info("store_up")
+            else:
+                log.warning("store_away", extra={"problem": problem})
 
     async def _watch_configuration(self) -> None:
         while self._reread is not None:

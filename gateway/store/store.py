@@ -57,6 +57,8 @@ class Store:
         self._health = read("routes.sql")["health"]
         self._needs = newest()
         self._may_migrate = True
+        self.migrated: tuple[str, ...] = ()
+        """The migrations that this process has applied."""
         self._keeper: asyncio.Task[None] | None = None
 
     @property
@@ -136,7 +138,7 @@ class Store:
         if not self._may_migrate:
             return
         try:
-            await migrate(self._dsn)
+            self.migrated += tuple(await migrate(self._dsn))
         except CONNECT_ERRORS as error:
             self._may_migrate = not isinstance(error, asyncpg.InsufficientPrivilegeError)
             self._sessions.is_away(f"{command} ({error})")

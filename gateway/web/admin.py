@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from ssl import SSLContext
 
 from aiohttp import web
 
@@ -29,9 +30,9 @@ class Admin:
         self._server = web.Server(self._answer, access_log=None, keepalive_timeout=65)
         self._listener: listener.Listener | None = None
 
-    async def listen(self, host: str, port: int) -> tuple[str, int]:
+    async def listen(self, host: str, port: int, ssl: SSLContext | None = None) -> tuple[str, int]:
         """Serve at an address, whose bound form is returned. Raises OSError."""
-        self._listener = await listener.open_listener(self._server, host, port, None)
+        self._listener = await listener.open_listener(self._server, host, port, ssl)
         return self._listener.address
 
     async def close(self) -> None:

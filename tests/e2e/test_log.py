@@ -1,0 +1,68 @@
+"""What the log and the operators' address tell whoever is on call."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.rig import certificate
+from tests.rig.deadline import eventually
+from tests.rig.postgres import Server
+from tests.rig.world import World
+
+CHANGES = ("store_up", "store_away")
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server() -> AsyncIterator[Server]:
+    started = Server()
+    try:
+        started.start()
+        yield started
+    finally:
+        started.remove()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def database_dsn(server: Server) -> str:
+    return await server.database()
+
+
+async def test_a_store_that_is_migrated_goes_and_comes_back_is_in_the_log(
+    world: World, server: Server
+):
+    gateway = await world.gateway(world.file(world.route()))
+    assert (await gateway.logged("store_migrated"))["migrations"] == ["0001_claims"]
+    await gateway.logged("store_up")
+    server.stop()
+    assert (await gateway.logged("store_away"))["problem"]
+    server.start()
+    await gateway.ready()
+
+    def changes() -> list[str]:
+        return [line["event"] for line in gateway.log() if line["event"] in CHANGES]
+
+    wanted = ["store_up", "store_away", "store_up"]
+    await eventually(lambda: changes() == wanted, within=10, what=str(wanted))
+
+
+async def test_metrics_and_probes_are_served_over_tls_where_the_file_says_so(
+    world: World, tmp_path: Path
+):
+    cert, key = certificate.self_signed(tmp_path)
+    place = {"address": "127.0.0.1:0", "tls": {"cert": str(cert), "key": str(key)}}
+    gateway = await world.gateway(world.file(admin={"listen": place}), ready=False)
+    trusted = ssl.create_default_context(cafile=str(cert))
+    reader, writer = await asyncio.open_connection(
+        *gateway.admin, ssl=trusted, server_hostname="localhost"
+    )
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+    await writer.wait_closed()
