@@ -205,6 +205,7 @@ class Connection(RequestHandler):
                 await self._drain_helper()
         except (TimeoutError, ConnectionError):
             transport.abort()
+            self.force_close()  # what it has pipelined behind would be answered into the void
 
     def _make_error_handler(
         self, err_info: _ErrInfo

@@ -17,7 +17,8 @@ class Limits:
     large deliveries wait and in the end answers 503; the process may need twice this amount,
     because the hop to the consumer can hold a copy."""
     body_timeout: float
-    """Seconds from the end of the head to the end of the body; then 408."""
+    """Seconds from the end of the head to the end of the body, and once more from when there is
+    room for a large one; then 408. A reply must be taken in the same time."""
     # A little longer than the 60 s after which the usual balancers drop an idle connection: the
     # side that reuses a connection should be the side that closes it.
     idle_timeout: float = 65.0

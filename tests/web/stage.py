@@ -203,9 +203,10 @@ class Stage:
         return await sender.reply(bodiless=parts[0].startswith(b"HEAD"))
 
     async def close(self) -> None:
+        # The gateway first: a sender may still have bytes to send that nobody will read.
+        await self.ingress.close()
         for sender in self._senders:
             await sender.close()
-        await self.ingress.close()
 
 
 def post(

@@ -219,9 +219,10 @@ async def test_a_sender_that_never_reads_its_reply_is_cut_off(make_stage):
     stage = await make_stage(body_timeout=0.3)
     stage.receiver.script.append(Answered(Reply(200, b"OK", (), b"x" * 64 * MIB), Verdict.FIRST))
     with socket.create_connection(stage.address) as sock:
-        sock.sendall(post())
+        sock.sendall(post() * 3)
         await eventually(lambda: stage.receiver.ended, within=5)
         await eventually(lambda: not len(stage.ingress._connections), within=10)
+    assert stage.receiver.ended == 1
     assert stage.ingress._in_flight == 0
 
 
