@@ -315,6 +315,13 @@ def test_everything_is_reported_in_one_run(mistakes: Mistakes) -> None:
     ]
 
 
+def test_what_stands_in_for_a_wrong_value_is_not_found_wanting_itself(mistakes: Mistakes) -> None:
+    text = whole(route="lease: 15s").replace('3000"}', '3000", timeout: 3}')
+    assert _without_place(mistakes(text)) == [
+        "routes.0.upstream.timeout: '3' has no unit; write 3s if seconds are meant"
+    ]
+
+
 def test_no_mistake_repeats_a_secret(mistakes: Mistakes) -> None:
     said = mistakes(
         whole(top="trusted_proxies: 5").replace("{embedded: ./data}", '{dsn: "${DSN}"}'),
