@@ -16,7 +16,11 @@ from bench.storage import Size, Time
 
 
 def show(console: Console, found: Found, document: dict[str, object]) -> None:
-    """All tables, the promises last, where eyes end up."""
+    """All tables, the promises last, where eyes end up.
+
+    `PG` is the Postgres of the gateway, all its processes; `in echoes` the CPU time of its own
+    process, in requests of the bare server: the rounds' median and extremes.
+    """
     for connections, ratios in ((64, found.ratios), (1, found.ratios_one)):
         console.print(_load_table(found.measured, connections, ratios))
     console.print(_rate_table(found.measured))
@@ -28,7 +32,7 @@ def show(console: Console, found: Found, document: dict[str, object]) -> None:
 def _load_table(measured: list[Measured], connections: int, ratios: dict[str, Spread]) -> Table:
     table = _table(
         f"{connections} connection{'s' if connections > 1 else ''}, closed loop",
-        "", "requests/s", "CPU µs", "Postgres µs", "in echoes (min-max)", "p50 ms", "p99 ms",
+        "", "per s", "CPU µs", "PG µs", "in echoes", "p50 ms", "p99 ms",
     )  # fmt: skip
     for (target, load), runs in _grouped(m for m in measured if m.connections == connections):
         if load == "rate":
@@ -101,7 +105,7 @@ def _table(title: str, first: str, *others: str) -> Table:
     table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
     table.add_column(first, no_wrap=True)
     for name in others:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
