@@ -4,8 +4,9 @@
 `DEDUP__ROUTES__0__METHODS='[POST, PUT]'` a whole list. A variable that starts with `DEDUP__` and
 leads nowhere is a mistake: a limit that somebody believes to have set is worse than none.
 
-Written here and not left to pydantic-settings, whose environment source can neither reach into a
-list by index nor name the variable in a mistake, and ignores variables that it does not know.
+The outcome is the one source of `Settings`. pydantic-settings' own environment source can neither
+reach into a list by index nor name the variable in a mistake, and ignores variables that it does
+not know.
 """
 
 from __future__ import annotations

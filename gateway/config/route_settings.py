@@ -31,17 +31,19 @@ from gateway.config.kinds import (
 )
 from gateway.core.route import Mode, OnMissingId, OnStoreDown
 
+STRICT = ConfigDict(
+    extra="forbid",
+    frozen=True,
+    validate_default=True,
+    use_attribute_docstrings=True,
+    arbitrary_types_allowed=True,
+)
+
 
 class Strict(BaseModel):
     """Settings that take nothing unknown."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        validate_default=True,
-        use_attribute_docstrings=True,
-        arbitrary_types_allowed=True,
-    )
+    model_config = STRICT
 
 
 def written(default: object) -> Any:

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from gateway.config.kinds import Count, Duration, Filled, Listed, Network, Place, Size, Span, Truth
-from gateway.config.route_settings import RouteSettings, Strict, written
+from gateway.config.route_settings import STRICT, RouteSettings, Strict, written
 
 
 class ListenerTlsSettings(Strict):
@@ -82,8 +83,26 @@ class LimitSettings(Strict):
     too long lets stalled ones hold memory."""
 
 
-class Settings(Strict):
+class Settings(BaseSettings):
     """The gateway's configuration."""
+
+    model_config = SettingsConfigDict(**STRICT)  # type: ignore[typeddict-item]
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """One source: the document over which environment and flags are laid already (`layers`).
+
+        The library's own environment source cannot reach into a list by index, and knows neither
+        the variable nor the line behind a mistake.
+        """
+        return (init_settings,)
 
     listen: Annotated[tuple[ListenSettings, ...], *Listed] = written(("127.0.0.1:8080",))
     """Where deliveries are taken: an address, {address, tls}, or a list of them. Default
