@@ -108,6 +108,8 @@ def outbound(
     # Without forwarding lines of our own, a sender's are none of our business.
     known = is_trusted(delivery.peer, trusted) if forwarding else True
     length = str(len(delivery.body)).encode()
+    # A length of 007 is the same, and not the same to every parser.
+    ours = {b"host": host, b"content-length": length}
     lines: list[tuple[bytes, bytes]] = []
     names = set()
     for name, value in delivery.headers:
@@ -115,11 +117,7 @@ def outbound(
         if not known and _dashed(low) in _FORWARDING:
             continue
         names.add(low)
-        if low == b"host" and host is not None:
-            value = host
-        elif low == b"content-length":
-            value = length  # 007 is the same length, and not the same to every parser
-        lines.append((name, value))
+        lines.append((name, ours.get(low) or value))
     if b"host" not in names:
         lines.insert(0, (b"Host", host or upstream_host))
     if delivery.body and b"content-length" not in names:
