@@ -1,11 +1,11 @@
-"""nginx as a plain reverse proxy, for comparison, where there is one."""
+"""nginx as a plain reverse proxy, for comparison, where one is installed or can be fetched."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -46,14 +46,15 @@ http {{
 }}
 """
 
-# Debian has it where only root looks.
-_SEARCHED = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
+_FETCH = Path(__file__).parent.parent / "scripts" / "fetch_nginx.py"
+# Fetching it the first time is a download of some megabytes; a comparison is not worth more.
+_FETCH_TIMEOUT = 60.0
 
 
 @asynccontextmanager
 async def proxy(room: Path, upstream: int) -> AsyncIterator[Target | None]:
-    """Run one in front of `upstream`; None where no nginx is installed."""
-    program = shutil.which("nginx", path=_SEARCHED)
+    """Run one in front of `upstream`; None where there is no nginx."""
+    program = await _program()
     if program is None:
         yield None
         return
@@ -62,7 +63,7 @@ async def proxy(room: Path, upstream: int) -> AsyncIterator[Target | None]:
     file = room / "nginx.conf"
     _write(file, _CONFIGURATION.format(user=user, room=room, upstream=upstream, port=port))
     process = await asyncio.create_subprocess_exec(
-        program, "-p", str(room), "-c", str(file), "-e", "stderr", start_new_session=True
+        program, "-p", str(room), "-c", str(file), start_new_session=True
     )
     try:
         await _until_it_answers(port)
@@ -71,6 +72,23 @@ async def proxy(room: Path, upstream: int) -> AsyncIterator[Target | None]:
         if process.returncode is None:
             process.terminate()
         await process.wait()
+
+
+async def _program() -> str | None:
+    fetch = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(_FETCH),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(_FETCH_TIMEOUT):
+            said, _ = await fetch.communicate()
+    except TimeoutError:
+        fetch.kill()
+        await fetch.wait()
+        return None
+    return said.decode().strip() if fetch.returncode == 0 else None
 
 
 def _write(file: Path, text: str) -> None:
