@@ -143,7 +143,7 @@ def test_every_metric_that_readme_names_exists():
     named = set(re.findall(r"`(dedup_\w+)", README)) | set(
         re.findall(r"\b(dedup_\w+)(?=[{\[])", README)
     )
-    assert named - set(METRICS) == set()
+    assert named - set(METRICS) == {"dedup_gateway"}  # the role of deploy/roles.sql
 
 
 def test_every_log_event_has_a_row_and_every_row_is_an_event():

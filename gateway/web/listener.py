@@ -94,9 +94,10 @@ def _bound(sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(PEER_SILENCE * 1000))
         sock.bind(address)
         sock.listen(BACKLOG)
-    except OSError:
+    except OSError as error:
         sock.close()
-        raise
+        place = f"{address[0]}:{address[1]}"
+        raise OSError(error.errno, f"cannot listen on {place}: {error.strerror}") from error
     return sock
 
 

@@ -82,3 +82,11 @@ async def test_after_the_end_nobody_listens(operators: Operators):
     await operators.admin.close()
     with pytest.raises(ConnectionRefusedError):
         await operators.ask(b"GET", b"/healthz")
+
+
+async def test_an_address_that_is_taken_is_named(operators: Operators):
+    host, port = operators.address
+    second = Operators()
+    with pytest.raises(OSError, match=f"cannot listen on {host}:{port}: Address already in use"):
+        await second.admin.listen(host, port)
+    await second.admin.close()
