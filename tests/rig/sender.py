@@ -92,7 +92,7 @@ class Connection:
 
     async def ask(self, raw: bytes) -> Reply:
         await self.write(raw)
-        return await self.reply(to=raw.split(b" ", 1)[0].decode())
+        return await self.reply(to=raw.split(b" ", 1)[0].decode("latin-1"))
 
     def reset(self) -> None:
         """Ends the connection by RST."""
