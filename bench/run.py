@@ -23,6 +23,8 @@ DISK = Path("/var/tmp")
 class Scale:
     """How long to measure."""
 
+    known: int
+    """Events to repeat. The warm-up lasts until there are as many."""
     rounds: int
     seconds: float
     """Of one load in one round."""
@@ -37,6 +39,7 @@ class Scale:
 
 
 QUICK = Scale(
+    known=5_000,
     rounds=3,
     seconds=1.5,
     surrounding_rounds=1,
@@ -47,6 +50,7 @@ QUICK = Scale(
     batches=300,
 )
 FULL = Scale(
+    known=20_000,
     rounds=7,
     seconds=4.0,
     surrounding_rounds=3,
@@ -63,7 +67,7 @@ async def run(scale: Scale, said: Callable[[str], None]) -> Found:
     with temporary_room(DISK) as room:
         said("starting")
         async with stack(room) as running:
-            series = Series(running, said)
+            series = Series(running, said, scale.known)
             await series.acquaint(scale.seconds)
             latencies = await series.added_latency(scale.latency_rounds, scale.latency_seconds)
             ratios = await series.compare(64, scale.rounds, scale.seconds)

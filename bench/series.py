@@ -12,8 +12,6 @@ from bench.processes import BenchFailed
 from bench.stack import Stack
 
 RUN = 1
-# Completed events of the warm-up that the duplicates repeat; few enough for a slow machine.
-KNOWN = 5_000
 RATE = 200.0
 """Events a second at which added latency is measured."""
 RATE_CONNECTIONS = 64
@@ -36,13 +34,15 @@ class Series:
 
     stack: Stack
     said: Said
+    known: int
+    """Completed events that the duplicates repeat."""
     measured: list[Measured] = field(default_factory=list)
     _next: int = 0
 
     async def acquaint(self, seconds: float) -> None:
         """Let everything warm up, until there are events to repeat."""
         self.said("warming up")
-        while self._next < KNOWN:
+        while self._next < self.known:
             await self._first(64, seconds)
         self.measured.clear()
 
@@ -95,7 +95,7 @@ class Series:
 
     async def _duplicates(self, connections: int, seconds: float) -> Measured:
         before = await self.stack.forwarded()
-        plan = self._plan(self.stack.gateway, connections, seconds, first=0, events=KNOWN)
+        plan = self._plan(self.stack.gateway, connections, seconds, first=0, events=self.known)
         await self._measure(self.stack.gateway, "duplicate", plan)
         if await self.stack.forwarded() != before:
             raise BenchFailed("a duplicate was forwarded")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -14,24 +15,27 @@ from bench.report import show
 from bench.run import Scale, run
 
 TINY = Scale(
+    known=100,
     rounds=1,
-    seconds=0.3,
+    seconds=0.2,
     surrounding_rounds=1,
     latency_rounds=1,
-    latency_seconds=1.0,
-    claims=2_000,
-    rows=(1_000, 3_000),
-    batches=5,
+    latency_seconds=0.5,
+    claims=500,
+    rows=(300, 900),
+    batches=3,
 )
+
+# About 20 s on two idle cores, most of it for starting some twenty processes.
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
-async def found() -> Found:
-    return await run(TINY, said=lambda what: None)
+def found() -> Found:
+    return asyncio.run(run(TINY, said=lambda what: None))
 
 
-@pytest.mark.asyncio(loop_scope="module")
-async def test_a_run_finds_every_promised_figure(found: Found) -> None:
+def test_a_run_finds_every_promised_figure(found: Found) -> None:
     document = json.loads(json.dumps(as_json(found, quick=True)))
     for ceiling in CEILINGS:
         if ceiling.name.startswith("added_latency"):
@@ -42,15 +46,13 @@ async def test_a_run_finds_every_promised_figure(found: Found) -> None:
     assert figure(document, "bytes_per_claim_without_id") < figure(document, "bytes_per_claim")
 
 
-@pytest.mark.asyncio(loop_scope="module")
-async def test_a_run_was_durable_and_says_so(found: Found) -> None:
+def test_a_run_was_durable_and_says_so(found: Found) -> None:
     postgres = found.machine["postgres"]
     assert isinstance(postgres, dict)
     assert postgres["fsync"] == postgres["synchronous_commit"] == postgres["autovacuum"] == "on"
 
 
-@pytest.mark.asyncio(loop_scope="module")
-async def test_the_tables_show_each_load_and_each_ceiling(found: Found) -> None:
+def test_the_tables_show_each_load_and_each_ceiling(found: Found) -> None:
     out = io.StringIO()
     show(Console(file=out, width=100), found, as_json(found, quick=True))
     text = out.getvalue()
@@ -60,8 +62,7 @@ async def test_the_tables_show_each_load_and_each_ceiling(found: Found) -> None:
         assert ceiling.what in text
 
 
-@pytest.mark.asyncio(loop_scope="module")
-async def test_the_picture_is_drawn(found: Found, tmp_path: Path) -> None:
+def test_the_picture_is_drawn(found: Found, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="only the bench group brings it")
     from bench.plot import draw
 
