@@ -95,13 +95,8 @@ class Bodies:
         return bytes(body)
 
     async def _reserve(self, exchange: Exchange, size: int) -> bool:
-        connection = exchange.connection
-        connection.hold_back()
-        try:
-            if not await self.budget.take(size, LONGEST_WAIT_FOR_ROOM):
-                return False
-        finally:
-            connection.let_flow()
+        if not await self.budget.take(size, LONGEST_WAIT_FOR_ROOM):
+            return False
         exchange.held = size
         return True
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-# Each of those that wait holds what had arrived of its body when it was stopped: up to 320 KiB, so
-# 20 MiB for all of them.
+# Each of those that wait holds what had arrived of its body before the reading stopped: twice the
+# free 64 KiB and what two turns of the loop bring, up to 640 KiB; so 40 MiB for all of them.
 MOST_WAITING = 64
 
 

@@ -180,15 +180,6 @@ class Connection(RequestHandler):
         """Note a body that aiohttp reads away after the reply, to end it with the connection."""
         self._unread = payload
 
-    def hold_back(self) -> None:
-        """Leave further bytes to the kernel's buffer, and so to the sender."""
-        self._pause_reading_for_buffer()
-
-    def let_flow(self) -> None:
-        """Undo `hold_back`."""
-        if self.transport is not None:
-            self._resume_reading_for_buffer()
-
     async def write(self, data: bytes, timeout: float) -> None:
         """Write a reply.
 

@@ -224,6 +224,13 @@ async def test_a_body_over_the_limit_is_413_and_the_refusal_reaches_the_sender(m
     assert stage.ingress._bodies.budget.free == stage.ingress._bodies.budget.total
 
 
+@pytest.mark.row(3)
+async def test_a_chunked_body_over_the_limit_in_one_piece_is_413_too(make_stage):
+    stage = await make_stage(route=replace(ROUTE, body_limit=1000))
+    assert (await stage.ask(chunked_head() + chunk(b"x" * 1001) + LAST_CHUNK)).status == 413
+    assert (await stage.ask(chunked_head() + chunk(b"x" * 1000) + LAST_CHUNK)).status == 200
+
+
 @pytest.mark.row(2)
 async def test_a_body_that_stalls_is_408(make_stage):
     stage = await make_stage(body_timeout=0.3)
