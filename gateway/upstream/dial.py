@@ -128,9 +128,8 @@ class Dialler:
             chosen.close()
             if self._tls is None or isinstance(error, ssl.SSLError):
                 raise
-            raise ssl.SSLError(
-                str(error)
-            ) from error  # reset or closed in the middle of a handshake
+            # Reset or closed in the middle of a handshake.
+            raise ssl.SSLError(str(error)) from error
         except asyncio.CancelledError:
             chosen.close()
             raise

@@ -104,6 +104,8 @@ class ScriptedConsumer:
         self.requests: list[bytearray] = []
         """What was really read of each request."""
         self.connections = 0
+        self.served_by: list[int] = []
+        """Which connection each request came on, counted from 1."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
         # A sender must feel that nobody reads, however large this machine's buffers are.
@@ -156,15 +158,16 @@ class ScriptedConsumer:
             connection.setblocking(False)
             self.connections += 1
             self._open.add(connection)
-            self._begin(self._serve(connection), "serving")
+            self._begin(self._serve(connection, self.connections), "serving")
 
-    async def _serve(self, connection: socket.socket) -> None:
+    async def _serve(self, connection: socket.socket, number: int) -> None:
         while True:
             peer = Peer(connection)
             if not await peer.arrival():
                 connection.close()
                 break
             self.requests.append(peer.received)
+            self.served_by.append(number)
             await self.acts.popleft()(peer)
             if peer.closed:
                 break

@@ -215,6 +215,7 @@ async def test_the_connection_used_last_is_used_first(
     consumer.plays(*[answers_ok] * 3)
     for _ in range(3):
         await BODY.over(hop)
+    assert len(set(consumer.served_by[2:])) == 1
     assert hop.idle == 2
     assert consumer.connections == 2
 
