@@ -12,7 +12,6 @@ import asyncio
 import logging
 import secrets
 import signal
-import ssl
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
@@ -20,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway import __version__, failpoints
-from gateway.config import ConfigError, Embedded, Listen, Loaded, changed, fingerprint
+from gateway.certificates import Certificates
+from gateway.config import ConfigError, Embedded, Loaded, changed, fingerprint
 from gateway.core.route import OnStoreDown, Route
 from gateway.flow.flights import Flights
 from gateway.flow.receive import Shared
@@ -76,6 +76,7 @@ class Gateway:
         self._reload = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._exit = AsyncExitStack()
+        self._certificates = Certificates()
 
     async def start(self) -> Addresses:
         """Bring everything up.
@@ -160,12 +161,14 @@ class Gateway:
         page = Admin(self.metrics.render, self._readiness)
         self._exit.push_async_callback(page.close)
         place = self._loaded.admin
-        host, port = await page.listen(place.host, place.port, _tls(place))
+        host, port = await page.listen(place.host, place.port, self._certificates.context(place))
         admin = _announce("admin", host, port)
         self._exit.push_async_callback(self._routing.close)
         self._exit.push_async_callback(self._ingress.close)
         for place in self._loaded.listen:
-            host, port = await self._ingress.listen(place.host, place.port, _tls(place))
+            host, port = await self._ingress.listen(
+                place.host, place.port, self._certificates.context(place)
+            )
             bound.append(_announce("deliveries", host, port))
         return Addresses(tuple(bound), admin)
 
@@ -220,6 +223,7 @@ class Gateway:
                 return
             loaded = reread()
             restart = changed(self._loaded, loaded)
+            self._certificates.renew()
             await self._use(loaded)
         except (ConfigError, OSError) as error:
             if asked or str(error) != self._last_fault:
@@ -274,14 +278,6 @@ def _limits(loaded: Loaded) -> Limits:
         body_memory=loaded.limits.body_memory,
         body_timeout=loaded.limits.body_timeout,
     )
-
-
-def _tls(place: Listen) -> ssl.SSLContext | None:
-    if place.tls is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(place.tls.cert, place.tls.key)
-    return context
 
 
 def _announce(what: str, host: str, port: int) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from gateway.config import fingerprint
 from gateway.core.headers import Networks
 from gateway.core.route import Mode, Route, RouteTable
 from gateway.flow.forward import Sender
@@ -30,6 +32,8 @@ class Running:
     route: Route
     receiver: Receiver
     hop: Hop
+    certificates: bytes
+    """The content of the hop's TLS files: renewed ones need a new hop."""
 
 
 class Routing:
@@ -82,13 +86,19 @@ class Routing:
             await running.hop.close()
 
     def _run(self, route: Route, trusted: Networks, old: Running | None) -> Running:
-        if old is not None and old.route == route and trusted == self._trusted:
-            return old
-        reusable = old is not None and _same_hop(old.route, route)
-        hop = old.hop if old is not None and reusable else self._new_hop(route)
+        tls = route.upstream.tls
+        certificates = fingerprint(Path(name) for name in (tls.ca, tls.cert, tls.key) if name)
+        if old is not None and _same_hop(old, route, certificates):
+            if old.route == route and trusted == self._trusted:
+                return old
+            hop = old.hop
+        else:
+            hop = self._new_hop(route)
         sender = Sender(route, hop, trusted, self._shared.counts, self._shared.clock)
-        return Running(route, KINDS[route.mode](route, sender, self._shared), hop)
+        receiver = KINDS[route.mode](route, sender, self._shared)
+        return Running(route, receiver, hop, certificates)
 
 
-def _same_hop(old: Route, new: Route) -> bool:
-    return old.upstream == new.upstream and old.status == new.status
+def _same_hop(old: Running, new: Route, certificates: bytes) -> bool:
+    same = old.route.upstream == new.upstream and old.route.status == new.status
+    return same and old.certificates == certificates
