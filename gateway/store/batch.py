@@ -154,6 +154,8 @@ class Batch(Generic[Item, Result]):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._apart:
+            await self._apart.close()
 
     def _after(
         self,

@@ -26,10 +26,10 @@ from gateway.core.claim import (
     StoreAway,
     Won,
 )
-from gateway.store.batch import TOGETHER, Batch, Group, calls_of
+from gateway.store.batch import TOGETHER, Batch, Group, calls_of, unanswered
 from gateway.store.queries import Statement, read
 from gateway.store.routes import Routes
-from gateway.store.session import Lost, NoSession, Record, Sessions
+from gateway.store.session import Lost, NoSession, Record, Sessions, pause
 
 # A settlement has a second; whoever needs it recorded goes on in the background.
 SETTLE_WITHIN = 1.0
@@ -173,7 +173,9 @@ class Claims:
             lapsed = seen[n - 1][1] in _CLAIMED
             _tell_winner(group, Won(attempt, doubtful, lapsed, now))
         # The others lost to somebody else; what that made of their rows, only the rows can tell.
-        await self._arrivals.insist(groups, self._arrive, TOGETHER)
+        if lost := unanswered(groups):
+            await pause()
+            await self._arrivals.insist(lost, self._arrive, TOGETHER)
 
     async def _settle(self, groups: Settlements, wait: str) -> None:
         """Calls with one key take effect one after the other."""

@@ -8,6 +8,7 @@ Here each host has its own time-out and all are tried at once; the first that ac
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -29,6 +30,7 @@ CONNECT_ERRORS = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
+    ValueError,  # in parts of the DSN that asyncpg reads only now
 )
 
 
@@ -53,13 +55,17 @@ class Target:
 
 
 def parse(dsn: str) -> Target:
-    """Take a DSN apart. Raises ValueError when `statement_cache_size` is not a number.
+    """Take a DSN apart. Raises ValueError that says what is wrong, without quoting the DSN.
 
     `target_session_attrs` is dropped: only a session that can write is of any use here.
     """
     parts = urlsplit(dsn)
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise ValueError("the store's DSN must begin with postgresql://")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    cached = int(query.pop("statement_cache_size", CACHED_STATEMENTS))
+    cached = query.pop("statement_cache_size", str(CACHED_STATEMENTS))
+    if not re.fullmatch("[0-9]{1,6}", cached):
+        raise ValueError("statement_cache_size in the store's DSN must be a number")
     query.pop("target_session_attrs", None)
     user, at, netloc_hosts = parts.netloc.rpartition("@")
     dsns = []
@@ -69,7 +75,7 @@ def parse(dsn: str) -> Target:
     else:
         for one in _query_hosts(query):
             dsns.append(urlunsplit(parts._replace(query=urlencode(one))))
-    return Target(tuple(dsns), cached, "application_name" in query)
+    return Target(tuple(dsns), int(cached), "application_name" in query)
 
 
 async def connect(target: Target) -> asyncpg.Connection:

@@ -190,8 +190,7 @@ class Sessions:
         for connection in list(self._busy):
             connection.terminate()
         idle, self._idle = self._idle, []
-        for connection, _ in idle:
-            await hang_up(connection)
+        await asyncio.gather(*(hang_up(connection) for connection, _ in idle))
 
     async def _open(self) -> asyncpg.Connection:
         if self._closed:
@@ -201,7 +200,7 @@ class Sessions:
             connection = await connect(self._target)
         except NoWritableHost as error:
             self._on_error(error.kind)
-            self.is_away(str(error))
+            self.is_away(f"the store does not answer: {error}")
             raise NoSession(str(error)) from error
         self._busy[connection] = birth
         return connection
@@ -245,7 +244,7 @@ class Sessions:
         timed_out = asyncio.get_running_loop().time() >= timer.when()
         why = f"no reply within {TRY} s" if timed_out else str(error)
         self._on_error("timeout" if timed_out else "connection")
-        self.is_away(why)
+        self.is_away(f"the store does not answer: {why}")
         connection.terminate()
         if timed_out:
             self.expire()  # the others lead to the same silent host

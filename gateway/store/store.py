@@ -119,8 +119,7 @@ class Store:
                 await self._routes.resolve()
                 self._sessions.is_up()
                 return
-        except (NoSession, Lost) as error:
-            self._sessions.is_away(f"the store does not answer: {error}")
+        except (NoSession, Lost):  # which said why already
             return
         except Aborted as aborted:
             if aborted.kind != "schema":
