@@ -24,7 +24,7 @@ def place() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="dedup-e2e-"))
     directory.chmod(0o711)
     yield directory
-    shutil.rmtree(directory)
+    shutil.rmtree(directory, ignore_errors=True)  # after a failure its server may still be leaving
 
 
 def postmaster(data: Path) -> int:
@@ -89,3 +89,31 @@ async def test_a_data_directory_has_one_gateway(place: Path) -> None:
     finally:
         await first.end()
         await second.end()
+
+
+async def test_one_route_can_be_served_without_any_file(place: Path) -> None:
+    consumer = Consumer()
+    await consumer.start()
+    line = {
+        "--upstream": f"http://127.0.0.1:{consumer.port}",
+        "--path": "/hooks/orders",
+        "--event-id": "json:/event_id",
+        "--listen": "127.0.0.1:0",
+        "--admin": "127.0.0.1:0",
+        "--embedded": str(place / "data"),
+    }
+    arguments = ["serve", *(word for option in line.items() for word in option)]
+    gateway = Gateway(place, {}, arguments=arguments)
+    event = fresh()
+    try:
+        await gateway.start()
+        assert (await gateway.send(sender.event(event))).verdict == "first"
+        assert (await gateway.send(sender.event(event))).verdict == "duplicate"
+        assert (await gateway.send(sender.event(event, "/elsewhere"))).status == 404
+        server = postmaster(place / "data")
+        gateway.signal(signal.SIGINT)  # Ctrl-C
+        assert await gateway.died() == 0
+        assert not is_alive(server)
+    finally:
+        await gateway.end()
+        await consumer.stop()

@@ -63,6 +63,7 @@ async def redrive(world: World, gateway: Gateway, count: int) -> None:
     written = [await wal_of_a_sweep(world, gateway, events)]
     while written[-1] >= count and len(written) < 3:  # autovacuum may have passed by
         written.append(await wal_of_a_sweep(world, gateway, events))
+    print(written, "bytes of WAL")
     # Not a byte per duplicate: what the server writes by itself meanwhile is a few records.
     assert min(written) < count, f"{written} bytes of WAL for {count} duplicates"
     assert len(world.consumer.received) == seen

@@ -59,11 +59,13 @@ class Gateway:
         env: Mapping[str, str] | None = None,
         failpoint: str | None = None,
         command: Sequence[str] = COMMAND,
+        arguments: Sequence[str] | None = None,
     ) -> None:
+        """`arguments`: instead of `serve` with the file."""
         directory.mkdir(parents=True, exist_ok=True)
         self.file = directory / "gateway.yaml"
         self.log_file = directory / "gateway.log"
-        self.command = command
+        self.command = [*command, *(arguments or ("serve", "--config", str(self.file)))]
         self.write(settings)
         self.env = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
         self.env |= dict(env or {})
@@ -104,7 +106,7 @@ class Gateway:
         self._seen = {}
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self.command, "serve", "--config", str(self.file)],
+                self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
