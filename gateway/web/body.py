@@ -15,10 +15,10 @@ from aiohttp.http import HttpVersion11
 
 from gateway.core.answer import Reason, Rejected
 from gateway.web.budget import ByteBudget
-from gateway.web.connection import BrokenFraming, Exchange, SenderGone
+from gateway.web.connection import READ_BUFFER, BrokenFraming, Exchange, SenderGone
 from gateway.web.limits import Limits
 
-FREE = 64 * 2**10
+FREE = 2 * READ_BUFFER  # what aiohttp lets lie unread before it stops reading: 64 KiB
 # Most providers give up within 30 s. Some never send again, so an answer late is better than a no.
 LONGEST_WAIT_FOR_ROOM = 20.0
 # Other bodies leave in seconds; a provider's own ladder of retries is longer anyway.
@@ -52,7 +52,9 @@ class Bodies:
             return _TOO_LARGE
         try:
             if exchange.payload.is_eof():
-                return await self._complete(exchange, limit)
+                # Whole with its head, so within the free part: reading stops beyond that.
+                body = exchange.payload.read_nowait()
+                return body if len(body) <= limit else _TOO_LARGE
             self._invite(exchange)
             return await self._arriving(exchange, limit, int(declared or limit))
         except SenderGone:
@@ -68,15 +70,6 @@ class Bodies:
         if exchange.held:
             self.budget.give_back(exchange.held)
             exchange.held = 0
-
-    async def _complete(self, exchange: Exchange, limit: int) -> bytes | Rejected:
-        # Came in one piece with its head, so it is in memory whatever we say about it.
-        body = exchange.payload.read_nowait()
-        if len(body) > limit:
-            return _TOO_LARGE
-        if len(body) > FREE and not await self._reserve(exchange, len(body)):
-            return _NO_ROOM
-        return body
 
     async def _arriving(self, exchange: Exchange, limit: int, expected: int) -> bytes | Rejected:
         body = bytearray()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from pathlib import Path
 
@@ -78,7 +79,9 @@ async def test_a_body_that_is_arriving_when_listening_ends_is_still_delivered(st
 
 async def test_connections_that_were_never_asked_anything_are_served_once_more(stage: Stage):
     fresh = [await stage.connect() for _ in range(20)]
-    await stage.ingress.stop_listening()  # some of them are still in the accept queue
+    await eventually(lambda: len(stage.ingress._connections) == 20, within=5)
+    await stage.ingress.stop_listening()
+    assert not await stage.ingress.wait_idle(0.05)
     waiting = asyncio.create_task(stage.ingress.wait_idle(5))
     for sender in fresh:
         await sender.send(post())
@@ -86,6 +89,18 @@ async def test_connections_that_were_never_asked_anything_are_served_once_more(s
         answer = await sender.reply()
         assert (answer.status, answer.closes) == (200, True)
     assert await waiting
+
+
+async def test_connections_in_the_accept_queue_are_not_reset(stage: Stage):
+    # Opened without a turn of the loop in between, so that nobody has accepted them.
+    queued = [socket.create_connection(stage.address) for _ in range(20)]
+    await stage.ingress.stop_listening()
+    for sock in queued:
+        sender = Sender(*await asyncio.open_connection(sock=sock))
+        stage._senders.append(sender)
+        await sender.send(post())
+        assert (await sender.reply()).status == 200
+    assert await stage.ingress.wait_idle(5)
 
 
 async def test_connections_that_bring_nothing_do_not_hold_up_the_end(stage: Stage):
