@@ -151,9 +151,10 @@ def initialise(layout: Layout, programs: Programs, who: Account, *, sync: bool) 
 
 
 def _initdb(layout: Layout, programs: Programs, who: Account, *, sync: bool) -> None:
-    unfinished = layout.data / "cluster.new"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(mode=0o700)
+    for given_up in layout.data.glob("cluster.new-*"):
+        shutil.rmtree(given_up, ignore_errors=True)
+    # never the same name: a process of an initdb that was killed may still write under the last
+    unfinished = Path(tempfile.mkdtemp(prefix="cluster.new-", dir=layout.data))
     if who.switch:
         os.chown(unfinished, who.uid, who.gid)
     # C: sorted by bytes, so that no update of the system's locales can spoil an index

@@ -91,6 +91,12 @@ def who(place: Path) -> programs.Account:
     return programs.account(None, place / "store" / "cluster")
 
 
+def programs_for(place: Path) -> Path:
+    """Where the user who runs Postgres can reach them."""
+    copies = cluster.Layout(place / "store").programs
+    return programs.reachable(programs.find(), who(place), copies).bin
+
+
 def living(place: Path) -> dict[int, bool] | None:
     return cluster.inhabitants(cluster.Layout(place / "store"))
 
@@ -214,7 +220,7 @@ async def test_a_restart_that_fails_is_tried_again(
     programs_of_ours = place / "links"
     programs_of_ours.mkdir()
     for name in ("postgres", "initdb"):
-        (programs_of_ours / name).symlink_to(programs.find() / name)
+        (programs_of_ours / name).symlink_to(programs_for(place) / name)
     monkeypatch.setenv("PG_BIN", str(programs_of_ours))
     running = server()
     dsn = running.start()
@@ -289,7 +295,7 @@ async def test_a_server_that_somebody_else_started_there_is_left_alone(
     server: Make, place: Path
 ) -> None:
     data = place / "store" / "cluster"
-    program = str(programs.find() / "postgres")
+    program = str(programs_for(place) / "postgres")
     command = [program, "-D", str(data), "-k", str(data), "-c", "listen_addresses="]
     by_hand = popen(command, place)
     await eventually(lambda: (data / "postmaster.pid").exists(), within=10)
@@ -396,11 +402,11 @@ async def test_a_path_too_long_for_a_socket_gets_a_short_one_until_the_stop(
 
 
 async def test_a_directory_name_with_odd_characters_works(server: Make, place: Path) -> None:
-    assert await ask(server(place / 'a, "b" & %41 ü').start(), "select 1") == 1
+    assert await ask(server(place / "a, b & %41 ü").start(), "select 1") == 1
 
 
 async def test_an_initdb_that_was_cut_short_is_done_again(server: Make, place: Path) -> None:
-    unfinished = place / "cut" / "cluster.new"
+    unfinished = place / "cut" / "cluster.new-1"
     unfinished.mkdir(parents=True)
     (place / "cut" / "lock").touch()
     (unfinished / "PG_VERSION").write_text("18\n")
@@ -535,12 +541,12 @@ def test_root_runs_it_as_postgres_where_there_is_one_and_else_as_nobody(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(pwd, "getpwnam", known.__getitem__)
 
-    assert programs.account(None, place / "new").name == "postgres"
+    assert programs.account(None, place / "absent").name == "postgres"
     del known["postgres"]
-    assert programs.account(None, place / "new").name == "nobody"
+    assert programs.account(None, place / "absent").name == "nobody"
     del known["nobody"]
     with pytest.raises(EmbeddedError, match="no user postgres or nobody; name one"):
-        programs.account(None, place / "new")
+        programs.account(None, place / "absent")
 
 
 def test_a_user_who_does_not_exist_is_refused(place: Path) -> None:
