@@ -59,7 +59,10 @@ def parse(dsn: str) -> Target:
 
     `target_session_attrs` is dropped: only a session that can write is of any use here.
     """
-    parts = urlsplit(dsn)
+    # by hand: urlsplit of newer Pythons takes an IPv6 address for the first of several hosts only
+    scheme, separator, rest = dsn.partition("://")
+    netloc = re.split("[/?#]", rest, maxsplit=1)[0]
+    parts = urlsplit(scheme + separator + rest[len(netloc) :])
     if parts.scheme not in ("postgresql", "postgres"):
         raise ValueError("the store's DSN must begin with postgresql://")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -67,14 +70,14 @@ def parse(dsn: str) -> Target:
     if not re.fullmatch("[0-9]{1,6}", cached):
         raise ValueError("statement_cache_size in the store's DSN must be a number")
     query.pop("target_session_attrs", None)
-    user, at, netloc_hosts = parts.netloc.rpartition("@")
+    user, at, netloc_hosts = netloc.rpartition("@")
     dsns = []
     if netloc_hosts:
         for host in netloc_hosts.split(","):
             dsns.append(urlunsplit(parts._replace(netloc=user + at + host, query=urlencode(query))))
     else:
         for one in _query_hosts(query):
-            dsns.append(urlunsplit(parts._replace(query=urlencode(one))))
+            dsns.append(urlunsplit(parts._replace(netloc=netloc, query=urlencode(one))))
     return Target(tuple(dsns), int(cached), "application_name" in query)
 
 

@@ -161,6 +161,7 @@ async def test_many_replies_are_kept_and_recalled_in_one_turn(stores: Stores) ->
             [f"postgresql:/db?host={h}&port=7" for h in ("a", "b")],
         ),
         ("postgresql:///db", ["postgresql:/db"]),
+        ("postgresql://me@/db?host=%2Frun", ["postgresql://me@/db?host=%2Frun"]),
         ("postgresql://a/db?target_session_attrs=any", ["postgresql://a/db"]),
     ],
 )
