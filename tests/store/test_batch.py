@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
 
 from gateway.core.claim import Ending, Held, Seen, Settled, StoreAway, Won
+from gateway.store.batch import Batch, Group, calls_of
 from tests.fault_proxy import FaultProxy, Wire
 from tests.rig.deadline import eventually
 from tests.store.stores import PATIENCE, Stores, fresh_ask
@@ -27,6 +29,22 @@ async def test_more_calls_than_a_statement_takes_leave_as_several(stores: Stores
     told = await asyncio.gather(*(store.arrive(fresh_ask(), PATIENCE) for _ in range(1100)))
     assert all(isinstance(t, Won) for t in told)
     assert sorted(store.sizes("arrive")) == [76, 512, 512]
+
+
+async def test_a_batch_is_sorted_so_that_those_who_meet_wait_in_one_direction() -> None:
+    sent: list[list[bytes]] = []
+
+    async def send(groups: list[Group[int, int]], _wait: str) -> None:
+        sent.append([group[0].key for group in groups])
+        for call in calls_of(groups):
+            call.tell(call.item)
+
+    batch = Batch(send, time.monotonic, apart=Batch(send, time.monotonic))
+    keys = [bytes([n * 37 % 256]) for n in range(100)]
+    told = await asyncio.gather(*(batch.call(key, key[0], PATIENCE) for key in keys))
+    assert told == [key[0] for key in keys]
+    assert sent == [sorted(keys)]
+    await batch.close()
 
 
 async def test_batches_grow_while_a_statement_is_under_way(stores: Stores, database: str) -> None:

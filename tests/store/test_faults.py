@@ -11,6 +11,9 @@ import pytest
 
 from gateway.core.claim import Ending, Seen, Settled, State, StoreAway, Won
 from gateway.core.outcome import Reply
+from gateway.store.multihost import parse
+from gateway.store.queries import Statement
+from gateway.store.session import Aborted, Remedy, Sessions
 from tests.fault_proxy import FaultProxy, Wire
 from tests.rig.deadline import eventually
 from tests.store.stores import PATIENCE, WITHIN, Stores, claim, fresh_ask, lapse
@@ -264,6 +267,32 @@ async def test_sessions_with_a_demoted_server_are_dropped_and_the_store_says_why
     await store.up()
     assert isinstance(await store.arrive(fresh_ask()), Won)
     assert not before & await _backends(sql)
+
+
+async def test_a_session_with_a_demoted_server_is_never_put_back(
+    database: str, sql: asyncpg.Connection
+) -> None:
+    errors: list[str] = []
+    sessions = Sessions(parse(database), time.monotonic, errors.append, lambda *_: None)
+    idle, busy = await sessions.take(), await sessions.take()
+    sessions.give_back(idle)
+    await _demote(sql, read_only=True)
+    try:
+
+        async def refused() -> bool:  # the setting reaches a backend between two statements
+            return await idle.fetchval("show transaction_read_only") == "on"
+
+        await eventually(refused, within=PATIENCE)
+        write = Statement("write", "insert into dedup.routes values (1, 'x', '', now())")
+        with pytest.raises(Aborted) as aborted:
+            await sessions.run(busy, write, (), 1)
+        assert aborted.value.remedy is Remedy.AGAIN
+        assert errors == ["read_only"]
+        assert busy.is_closed()
+        assert idle.is_closed()
+    finally:
+        await _demote(sql, read_only=False)
+        await sessions.close()
 
 
 async def _demote(sql: asyncpg.Connection, *, read_only: bool) -> None:
