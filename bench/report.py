@@ -102,7 +102,15 @@ def _ceiling_table(document: dict[str, object]) -> Table:
 
 
 def _table(title: str, first: str, *others: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    table = Table(
+        box=SIMPLE_HEAD,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        # Without this the widest one needs more than the eighty columns of a plain log.
+        collapse_padding=True,
+        pad_edge=False,
+    )
     table.add_column(first, no_wrap=True)
     for name in others:
         table.add_column(name, justify="right", no_wrap=True)
