@@ -15,12 +15,12 @@ from gateway.demo.findings import DIRECTLY, THROUGH, Finding, find, problems, ta
 from gateway.demo.program import Program, ProgramFailed
 from gateway.demo.provider import TIMEOUT, Provider, Sent
 from gateway.demo.room import temporary_room
-from gateway.demo.shapes import FULL, WORK, Scale, Shape, script
+from gateway.demo.shapes import WORK, Scale, Shape, script
 
 PATH = "/hooks/orders"
 
 
-async def run_demo(console: Console, scale: Scale = FULL) -> int:
+async def run_demo(console: Console, scale: Scale) -> int:
     """Play the script twice and print what came of it; returns the exit code.
 
     0: doubles directly, none through the gateway, and nothing lost. 1: anything else, and said.
