@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from urllib.parse import urlsplit
 
 from gateway.config.problems import Origin, Path, Problem
 from gateway.core.headers import Networks
@@ -37,11 +37,13 @@ class Dsn:
     text: str
 
     def __str__(self) -> str:
-        parts = urlsplit(self.text)
-        if "@" in f"{parts.path}{parts.query}{parts.fragment}":
-            return f"{parts.scheme}://…"  # an unescaped / or ? in the password moved the rest
-        user = f"{parts.username}@" if parts.username else ""
-        return f"{parts.scheme}://{user}{parts.netloc.rpartition('@')[2]}{parts.path}"
+        # By hand: urlsplit of newer Pythons refuses a second host that is an IPv6 address.
+        scheme, _, rest = self.text.partition("://")
+        who, _, behind = rest.rpartition("@")
+        if re.search("[/?#]", who):
+            return f"{scheme}://…"  # an unescaped / or ? in the password moved the rest
+        user = f"{who.partition(':')[0]}@" if who else ""
+        return f"{scheme}://{user}{re.split('[?#]', behind, maxsplit=1)[0]}"
 
     def __repr__(self) -> str:
         return f"Dsn({str(self)!r})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 from pathlib import Path as FilePath
-from urllib.parse import urlsplit
 
 from gateway.config.addresses import Address
 from gateway.config.document import Document
@@ -40,10 +39,7 @@ def _store(settings: Settings) -> Iterator[Fault]:
 
 
 def _is_postgres_url(text: str) -> bool:
-    try:
-        return urlsplit(text).scheme in ("postgres", "postgresql") and "://" in text
-    except ValueError:
-        return False
+    return text.partition("://")[0] in ("postgres", "postgresql") and "://" in text
 
 
 def _listeners(settings: Settings) -> Iterator[Fault]:

@@ -75,6 +75,7 @@ def test_a_file_is_a_value_without_its_last_line_break(read: Read, tmp_path: Pat
     assert loaded.store == Dsn("postgresql://u:s3cret@h/d")
     assert "s3cret" not in repr(loaded)
     assert str(loaded.store) == "postgresql://u@h/d"
+    assert str(Dsn("postgresql://u:p@a,[::1]:5/d?x=1")) == "postgresql://u@a,[::1]:5/d"
 
 
 def test_a_new_secret_in_a_file_changes_the_fingerprint(read: Read, tmp_path: Path) -> None:
