@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import secrets
 import sys
 from collections.abc import Callable, Coroutine
@@ -32,6 +33,8 @@ from gateway.store.multihost import CONNECT_ERRORS, NoWritableHost
 FOUND, USAGE, STORE_AWAY = 1, 2, 3
 
 DEFAULT_FILE = Path("gateway.yaml")
+# The default 4,096 connections of senders, as many to consumers, and room for larger settings.
+OPEN_FILES = 65_536
 
 app = typer.Typer(
     help="A reverse proxy that lets each webhook event through to an unmodified consumer once.",
@@ -207,6 +210,7 @@ async def _serve(loaded: Loaded, reread: Callable[[], Loaded] | None) -> int:
 
 def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
     logs.configure()
+    _allow_open_files()
     try:
         code = uvloop.run(work())
     except EmbeddedError as error:
@@ -214,6 +218,14 @@ def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
     except (OSError, ValueError) as error:  # an address, a file, a DSN: what `start` cannot use
         _fail(USAGE, str(error))
     raise typer.Exit(code)
+
+
+def _allow_open_files() -> None:
+    """Raise the soft limit: with the usual 1024, `limits.connections` would mean nothing."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _loaded(read: Callable[[], Loaded]) -> Loaded:
