@@ -57,14 +57,16 @@ async def push(gateway: Gateway, event: str, body: bytes) -> None:
     head = sender.request("/hooks/big", headers=[("X-Rig", event), length])
     while True:
         async with sender.Connection(gateway.address) as connection:
-            await connection.write(head)
-            for start in range(0, len(body), PIECE):
-                await connection.write(body[start : start + PIECE])
-            reply = await connection.reply()
-        if reply.is_success:
+            try:
+                await connection.write(head)
+                for start in range(0, len(body), PIECE):
+                    await connection.write(body[start : start + PIECE])
+                reply = await connection.reply()
+            except (ConnectionError, sender.NoReply):
+                reply = None  # refused and closed while we were still writing
+        if reply is not None and reply.is_success:
             return
-        assert reply.status == 503, reply
-        assert reply.retry_after
+        assert reply is None or (reply.status == 503 and reply.retry_after), reply
         await asyncio.sleep(1)
 
 

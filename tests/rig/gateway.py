@@ -123,7 +123,10 @@ class Gateway:
         return self
 
     async def ready(self, *, within: float = 20) -> None:
-        await eventually(self.is_ready, within=within, what="ready")
+        try:
+            await eventually(self.is_ready, within=within, what="ready")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.tail()}") from None
 
     async def is_ready(self) -> bool:
         reply = await sender.attempt(self.admin, sender.request("/readyz", method="GET"), within=5)
@@ -139,6 +142,16 @@ class Gateway:
 
     async def send(self, raw: bytes, *, within: float = 30.0) -> sender.Reply:
         return await sender.send(self.address, raw, within=within)
+
+    async def decided(self, raw: bytes, *, within: float = 30.0) -> sender.Reply:
+        """Sends as a provider does, again after each 503, until something else is said."""
+
+        async def said() -> sender.Reply | None:
+            reply = await self.send(raw, within=within)
+            assert reply.status != 503 or reply.retry_after, reply
+            return None if reply.status == 503 else reply
+
+        return await eventually(said, within=within, what="something other than 503")
 
     async def attempt(self, raw: bytes, *, within: float = 30.0) -> sender.Reply | None:
         return await sender.attempt(self.address, raw, within=within)
