@@ -14,16 +14,14 @@ ids all the same.
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import zlib
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import assert_never
 from urllib.parse import parse_qsl
 
+from gateway.core.document import Document
 from gateway.core.event import Delivery, EventKey
 from gateway.core.location import (
     FirstOf,
@@ -40,7 +38,6 @@ from gateway.core.location import (
 
 # An inflated copy is only ever read for the id, so it needs no more room than a large plain body.
 INFLATE_LIMIT = 25 * 2**20
-_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 # A form with more fields than this is an attack on the parser, not an event.
 MOST_FIELDS = 10_000
 
@@ -155,10 +152,7 @@ class Reading:
             return Conflicting(where, "bytes that are not UTF-8")
 
     def _json(self, location: Json, *, fractions: bool) -> str | Missing:
-        value = self._document
-        for step in location.pointer:
-            value = _step(value, step)
-        text = _text(value, fractions=fractions)
+        text = self._document.text(location.pointer, fractions=fractions)
         return Missing(describe(location)) if text is None else text
 
     @cached_property
@@ -170,17 +164,10 @@ class Reading:
         return _inflate(body, zlib.MAX_WBITS) if coding == b"deflate" else body
 
     @cached_property
-    def _document(self) -> object:
-        try:
-            return json.loads(
-                self._plain_body,
-                object_pairs_hook=_members,
-                parse_int=_integer,
-                parse_float=_Fraction,
-                parse_constant=_Fraction,
-            )
-        except (ValueError, RecursionError):  # UnicodeDecodeError, JSONDecodeError: ValueErrors
-            return None
+    def _document(self) -> Document:
+        # No packed body begins like a JSON object or list, so there is nothing to look up.
+        plain = self.delivery.body[:1] in (b"{", b"[")
+        return Document(self.delivery.body if plain else self._plain_body)
 
     @cached_property
     def _form(self) -> list[tuple[str, str]]:
@@ -193,19 +180,29 @@ class Reading:
 
 def digest(scope: Iterable[str], parts: Iterable[str]) -> bytes:
     """16 bytes over the length-prefixed parts, scope and id apart from each other."""
-    hasher = hashlib.blake2b(digest_size=16)
-    for group in (scope, parts):
-        encoded = [_encode(text) for text in group]
-        hasher.update(len(encoded).to_bytes(4, "big"))
-        for raw in encoded:
-            hasher.update(len(raw).to_bytes(8, "big"))
-            hasher.update(raw)
+    hasher = _begun(tuple(scope)).copy()
+    _add(hasher, parts)
     return hasher.digest()
 
 
 def fingerprint(body: bytes) -> int:
-    """Eight bits of the body's digest, 0 to 255."""
-    return hashlib.blake2b(body, digest_size=1).digest()[0]
+    """Eight bits that nearly always change when the body does, 0 to 255."""
+    return zlib.crc32(body) & 0xFF
+
+
+@lru_cache(maxsize=256)  # mostly the routes' names
+def _begun(scope: tuple[str, ...]) -> hashlib.blake2b:
+    hasher = hashlib.blake2b(digest_size=16)
+    _add(hasher, scope)
+    return hasher
+
+
+def _add(hasher: hashlib.blake2b, group: Iterable[str]) -> None:
+    encoded = [_encode(text) for text in group]
+    hasher.update(len(encoded).to_bytes(4, "big"))
+    for raw in encoded:
+        hasher.update(len(raw).to_bytes(8, "big"))
+        hasher.update(raw)
 
 
 def _sha256(found: str | Missing | Conflicting) -> str | Missing | Conflicting:
@@ -217,38 +214,6 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-class _Fraction(str):
-    """A JSON number that is not whole, or NaN and its kin; text as it was written."""
-
-
-def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        # A member that occurs twice has no value on which gateway and consumer would agree.
-        counts = Counter(name for name, _ in pairs)
-        members |= {name: None for name, count in counts.items() if count > 1}
-    return members
-
-
-def _integer(text: str) -> str:
-    # As text: exact at any size, and not subject to Python's limit on int digits. -0 is 0.
-    return "0" if text == "-0" else text
-
-
-def _step(value: object, step: str) -> object:
-    if isinstance(value, dict):
-        return value.get(step)
-    if isinstance(value, list) and _INDEX.fullmatch(step) and int(step) < len(value):
-        return value[int(step)]
-    return None
-
-
-def _text(value: object, *, fractions: bool) -> str | None:
-    if not isinstance(value, str) or not value.strip():
-        return None
-    return value if fractions or not isinstance(value, _Fraction) else None
-
-
 def _pairs(encoded: bytes) -> list[tuple[str, str]]:
     # surrogateescape keeps values that are no UTF-8 apart from each other.
     raw = encoded.decode("utf-8", "surrogateescape")
@@ -258,7 +223,7 @@ def _pairs(encoded: bytes) -> list[tuple[str, str]]:
             keep_blank_values=True,
             encoding="utf-8",
             errors="surrogateescape",
-            max_num_fields=10_000,
+            max_num_fields=MOST_FIELDS,
         )
     except ValueError:
         return []

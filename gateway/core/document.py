@@ -1,0 +1,115 @@
+"""A JSON body, read for single members.
+
+A member that occurs twice has no value on which gateway and consumer would agree; whole numbers
+are exact at any size and read as their decimal text; a fraction is told apart from text.
+
+Most bodies need none of that care, and it costs more than the rest of keying together. So the
+quick way comes first: the plain parser, and an answer only where it cannot differ from the careful
+one. For the members on the pointer's way that is when each name is spelled at most once in the
+body; names of letters, digits, `_` and `-` have one spelling unless there is a `\\u` escape.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from functools import cached_property, lru_cache
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Document:
+    """One body, parsed at most once in each way and only when asked for."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def text(self, pointer: tuple[str, ...], *, fractions: bool) -> str | None:
+        """The text or whole number at a JSON pointer (RFC 6901); None without, or if it is blank.
+
+        `fractions`: whether numbers that are not whole count too, as they were written.
+        """
+        value = self._quickly(pointer)
+        if value is _CANNOT_SAY:
+            value = _walk(self._carefully, pointer)
+        if not isinstance(value, str) or not value.strip():
+            return None
+        return value if fractions or not isinstance(value, _Fraction) else None
+
+    def _quickly(self, pointer: tuple[str, ...]) -> object:
+        root = self._plainly
+        spellings = _spellings(pointer)
+        if root is _CANNOT_SAY or spellings is None:
+            return _CANNOT_SAY
+        for spelling in spellings:
+            if self._body.count(spelling) > 1:
+                return _CANNOT_SAY
+        value = _walk(root, pointer)
+        if type(value) is int:
+            return str(value)
+        return _CANNOT_SAY if type(value) is float else value
+
+    @cached_property
+    def _plainly(self) -> object:
+        if b"\\u" in self._body:
+            return _CANNOT_SAY
+        try:
+            return json.loads(self._body.decode())
+        except (
+            ValueError,
+            RecursionError,
+        ):  # another encoding, an integer of 4,301 digits, no JSON
+            return _CANNOT_SAY
+
+    @cached_property
+    def _carefully(self) -> object:
+        try:
+            return json.loads(
+                self._body,
+                object_pairs_hook=_members,
+                parse_int=_integer,
+                parse_float=_Fraction,
+                parse_constant=_Fraction,
+            )
+        except (ValueError, RecursionError):  # UnicodeDecodeError, JSONDecodeError: ValueErrors
+            return None
+
+
+class _Fraction(str):
+    """A JSON number that is not whole, or NaN and its kin; text as it was written."""
+
+
+_CANNOT_SAY = object()
+
+
+@lru_cache(maxsize=1024)  # pointers come from the configuration
+def _spellings(pointer: tuple[str, ...]) -> tuple[bytes, ...] | None:
+    if not all(map(_PLAIN_NAME.fullmatch, pointer)):
+        return None
+    return tuple(f'"{step}"'.encode() for step in pointer)
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        members |= {name: None for name, count in counts.items() if count > 1}
+    return members
+
+
+def _integer(text: str) -> str:
+    # As text: exact at any size, and not subject to Python's limit on int digits. -0 is 0.
+    return "0" if text == "-0" else text
+
+
+def _walk(value: object, pointer: tuple[str, ...]) -> object:
+    for step in pointer:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and _INDEX.fullmatch(step) and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value

@@ -1,0 +1,69 @@
+"""JSON read for single members: the quick way never differs from the careful one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gateway.core import document
+from gateway.core.document import Document
+
+# Few names, so that pointers hit and members repeat; some spell one another.
+NAMES = st.sampled_from(
+    ["id", "a", "0", "i-d", "\\u0069d", 'i\\"d', "i/d", "é", "", "x\\\\", '\\"id\\"']
+)
+SCALARS = st.sampled_from(
+    ['"evt"', '"id"', '"7"', "7", "-0", "0", "7.0", "1e2", "NaN", "null", "true", '" "', '""',
+     '"\\u0061"', '"\\ud800"', '"\\"id\\""', "9007199254740993", "1" * 5000]
+)  # fmt: skip
+
+
+def objects(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    members = st.tuples(NAMES, values).map(lambda pair: f'"{pair[0]}": {pair[1]}')
+    return st.lists(members, max_size=4).map(lambda some: "{" + ", ".join(some) + "}")
+
+
+def lists(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.lists(values, max_size=3).map(lambda some: "[" + ",".join(some) + "]")
+
+
+DOCUMENTS = st.recursive(SCALARS, lambda inner: objects(inner) | lists(inner), max_leaves=12)
+STEPS = st.sampled_from(["id", "a", "0", "1", "00", "i-d", 'i"d', "i/d", "é", "", '"id"', "x\\"])
+ENCODINGS = st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+
+
+class Careful(Document):
+    """Only ever the careful way."""
+
+    def _quickly(self, pointer: tuple[str, ...]) -> object:
+        return document._CANNOT_SAY
+
+
+@given(DOCUMENTS, st.lists(STEPS, min_size=1, max_size=3).map(tuple), ENCODINGS, st.booleans())
+@example('{"id": "a", "id": "b"}', ("id",), "utf-8", False)
+@example('{"id": "a", "\\u0069d": "b"}', ("id",), "utf-8", False)
+@example('{"a": {"id": 1}, "a": {"id": 2}}', ("a", "id"), "utf-8", False)
+@example('{"id": 7.0}', ("id",), "utf-8", True)
+def test_the_quick_way_never_differs_from_the_careful_one(
+    text: str, pointer: tuple[str, ...], encoding: str, fractions: bool
+) -> None:
+    body = text.encode(encoding)
+    quick = Document(body).text(pointer, fractions=fractions)
+    assert quick == Careful(body).text(pointer, fractions=fractions)
+
+
+@pytest.mark.parametrize("cut", range(22))
+def test_a_body_that_breaks_off_says_nothing(cut: int) -> None:
+    assert Document(b'{"event_id": "evt_12"}'[:cut]).text(("event_id",), fractions=False) is None
+
+
+def test_usual_bodies_go_the_quick_way() -> None:
+    class OnlyQuick(Document):
+        @property
+        def _carefully(self) -> object:
+            raise AssertionError
+
+    for body in (b'{"event_id": "evt_1", "data": {"id": 7}}', b'[{"event_id": 12}]'):
+        OnlyQuick(body).text(("event_id",), fractions=False)
+    assert OnlyQuick(b'{"data": {"id": 7}}').text(("data", "id"), fractions=False) == "7"
