@@ -44,6 +44,7 @@ class Careful(Document):
 @example('{"id": "a", "id": "b"}', ("id",), "utf-8", False)
 @example('{"id": "a", "\\u0069d": "b"}', ("id",), "utf-8", False)
 @example('{"a": {"id": 1}, "a": {"id": 2}}', ("a", "id"), "utf-8", False)
+@example('{"i/d": "a", "i\\/d": "b"}', ("i/d",), "utf-8", False)
 @example('{"id": 7.0}', ("id",), "utf-8", True)
 def test_the_quick_way_never_differs_from_the_careful_one(
     text: str, pointer: tuple[str, ...], encoding: str, fractions: bool
