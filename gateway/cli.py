@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 found something wrong, 2 usage or configuration, 3 store a
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import resource
@@ -202,6 +203,7 @@ async def _serve(loaded: Loaded, reread: Callable[[], Loaded] | None) -> int:
     gateway = Gateway(loaded, reread=reread, at=failpoints.parse(os.environ))
     try:
         await gateway.start()
+        _calm_collector()
         await gateway.run_until_stopped()
     finally:
         await gateway.stop()
@@ -218,6 +220,17 @@ def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
     except (OSError, ValueError) as error:  # an address, a file, a DSN: what `start` cannot use
         _fail(USAGE, str(error))
     raise typer.Exit(code)
+
+
+def _calm_collector() -> None:
+    """Leave what was loaded out of every collection, and collect less often.
+
+    A delivery makes a few hundred objects and no cycles; at the usual 700 the collector took 6 to
+    8 % of the CPU of a first delivery, most of it to walk modules.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def _allow_open_files() -> None:

@@ -34,6 +34,9 @@ SHIPPED = MappingProxyType(
         "unix_socket_permissions": "0700",
         "shared_buffers": "128MB",  # a million claims and their index
         "jit": "off",  # our statements are over before a compiler would be
+        # With the usual 60 s, claims of a busy minute leave their dead rows before anything can use
+        # the room again: 160 to 230 bytes a settled claim instead of 112 to 146.
+        "autovacuum_naptime": "5s",
         "timezone": "UTC",
         "log_timezone": "UTC",
         "logging_collector": "off",
