@@ -12,6 +12,7 @@ itself, and the first of them opens the next flight.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from gateway.core.answer import Answer
 
@@ -21,31 +22,42 @@ WAITERS_PER_KEY = 256
 WAITERS_IN_ALL = 2048
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a flight tells its waiters."""
+
+    answer: Answer
+    durable: bool
+    """Whether the event is done: a waiter of another route, which may take other statuses for
+    success, must not find out by itself."""
+
+
 class Flight:
-    """One event, being decided."""
+    """One event, being decided. `fingerprint`: of the body that it is decided by."""
 
-    __slots__ = ("_answer", "_ended", "_waker", "waiting")
+    __slots__ = ("_told", "_waker", "ended", "fingerprint", "waiting")
 
-    def __init__(self) -> None:
-        self._ended = False
-        self._answer: Answer | None = None
-        self._waker: asyncio.Future[None] | None = None  # most flights have nobody waiting
+    def __init__(self, fingerprint: int) -> None:
+        self.fingerprint = fingerprint
+        self.ended = False
         self.waiting = 0
+        self._told: Told | None = None
+        self._waker: asyncio.Future[None] | None = None  # most flights have nobody waiting
 
-    async def result(self, within: float) -> Answer | None:
+    async def result(self, within: float) -> Told | None:
         """What became of it. Raises TimeoutError after `within` seconds."""
-        if not self._ended:
+        if not self.ended:
             if self._waker is None:
                 self._waker = asyncio.get_running_loop().create_future()
             async with asyncio.timeout(within):
                 await asyncio.shield(self._waker)
-        return self._answer
+        return self._told
 
-    def end(self, answer: Answer | None) -> None:
+    def end(self, told: Told | None) -> None:
         """Tell those who wait. Only the first ending counts."""
-        if self._ended:
+        if self.ended:
             return
-        self._ended, self._answer = True, answer
+        self.ended, self._told = True, told
         if self._waker is not None:
             self._waker.set_result(None)
 
@@ -61,28 +73,33 @@ class Flights:
         """The flight of a key, if there is one."""
         return self._by_key.get(digest)
 
-    def open(self, digest: bytes) -> None:
+    def open(self, digest: bytes, fingerprint: int) -> Flight:
         """Begin one; the caller has seen that there is none."""
-        self._by_key[digest] = Flight()
+        flight = self._by_key[digest] = Flight(fingerprint)
+        return flight
 
-    def close(self, digest: bytes, answer: Answer | None) -> None:
-        """End it and forget it."""
-        if (flight := self._by_key.pop(digest, None)) is not None:
-            flight.end(answer)
+    def close(self, digest: bytes, flight: Flight, told: Told | None) -> None:
+        """End it and forget it; another flight of the same key flies on."""
+        flight.end(told)
+        if self._by_key.get(digest) is flight:
+            del self._by_key[digest]
 
-    def pend(self, digest: bytes, answer: Answer | None, *, lasting: bool) -> None:
-        """End it while its settlement is not recorded yet: the key stays taken until `close`.
+    def pend(self, digest: bytes, flight: Flight, told: Told | None, later: Told | None) -> Flight:
+        """End it while its settlement is not recorded yet: the key stays taken until the flight
+        that is given back is closed.
 
-        Those who come from now on get the answer at once if it is `lasting`, and wait otherwise.
+        Those who come from now on get `later` at once, and wait where it is None.
         """
-        self.close(digest, answer)
-        successor = self._by_key[digest] = Flight()
-        if lasting:
-            successor.end(answer)
+        self.close(digest, flight, told)
+        successor = self.open(digest, flight.fingerprint)
+        if later is not None:
+            successor.end(later)
+        return successor
 
-    async def wait(self, flight: Flight, within: float) -> tuple[bool, Answer | None]:
+    async def wait(self, flight: Flight, within: float) -> tuple[bool, Told | None]:
         """Whether it ended in time, and how. Too many waiters count as out of time."""
-        if within <= 0 or flight.waiting >= WAITERS_PER_KEY or self._waiting >= WAITERS_IN_ALL:
+        full = flight.waiting >= WAITERS_PER_KEY or self._waiting >= WAITERS_IN_ALL
+        if not flight.ended and (within <= 0 or full):
             return False, None
         flight.waiting += 1
         self._waiting += 1

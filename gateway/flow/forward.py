@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from gateway.core import headers, outcome
 from gateway.core.answer import Answer, Answered, Unanswered, Verdict
+from gateway.core.claim import Ending
 from gateway.core.event import Delivery
 from gateway.core.headers import Marks, Networks
 from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
@@ -65,3 +68,16 @@ def answer_to(result: Outcome, verdict: Verdict, *, visible: bool = True) -> Ans
             return Unanswered(verdict, timed_out, sent=False, visible=visible)
         case Ambiguous(timed_out=timed_out):
             return Unanswered(verdict, timed_out, sent=True, visible=visible)
+
+
+def ending_of(result: Outcome) -> Ending:
+    """What an outcome does to the claim of its holder."""
+    match result:
+        case Delivered():
+            return Ending.COMPLETE
+        case Refused(doubtful=True) | Ambiguous():
+            return Ending.RELEASE_DOUBTFUL
+        case Refused() | Unreached():
+            return Ending.RELEASE
+        case _:
+            assert_never(result)

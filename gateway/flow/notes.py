@@ -21,7 +21,7 @@ from gateway.core.answer import (
     Unanswered,
     Verdict,
 )
-from gateway.core.claim import Ending, Held, Seen, Settlement, Won
+from gateway.core.claim import Ending, Seen, Settlement, Won
 from gateway.core.event import Delivery, EventKey
 from gateway.core.keying import Conflicting, Missing, Reading
 from gateway.core.retention import Shape
@@ -113,13 +113,6 @@ class Notes:
         age = max(seen.now - seen.first_seen, 0.0)
         shape = Shape.CONCURRENT if met_live else retention.shape_of(age, self._route.promise)
         self._counts.duplicate(self._route.name, self._type(event), shape, age)
-        if not seen.same_body:
-            self.mismatch(event)
-
-    def held(self, event: Event, held: Held) -> None:
-        """Somebody else is on it."""
-        if not held.same_body:
-            self.mismatch(event)
 
     def concurrent(self, event: Event) -> None:
         """A duplicate that was told the result of a flight of this process."""

@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import assert_never
 
 from gateway.core.answer import Answer, Verdict
-from gateway.core.claim import Arrival, Ask, Ending, Held, Seen, StoreAway, Won
+from gateway.core.claim import Arrival, Ask, Held, Seen, StoreAway, Won
 from gateway.core.event import Delivery
-from gateway.core.outcome import Delivered, Outcome
+from gateway.core.outcome import Ambiguous, Delivered, Outcome
 from gateway.core.route import Route
-from gateway.flow.forward import Sender, answer_to
+from gateway.flow.forward import Sender, answer_to, ending_of
 from gateway.flow.notes import Event, Notes
-from gateway.flow.receive import Shared, ending_of
+from gateway.flow.receive import Shared
 
 # An observer must be harmless: this is all the delay that an absent store may cause.
 OBSERVE_WITHIN = 0.25
@@ -52,21 +52,26 @@ class ObserveRoute:
         lease_end = self._shared.clock() + self.route.lease
         arrival = await self._arrive(event)
         verdict = self._verdict(event, arrival)
-        result = await self._sender.send(event.delivery)
-        self._settle(event, arrival, result, lease_end)
+        result: Outcome = Ambiguous("broken_off")  # what a cancelled forward leaves behind
+        try:
+            result = await self._sender.send(event.delivery)
+        finally:
+            self._settle(event, arrival, result, lease_end)
         return answer_to(result, verdict, visible=False)
 
-    async def _arrive(self, event: Event) -> Arrival | None:
+    async def _arrive(self, event: Event) -> Arrival | StoreAway:
         route = self.route
         ask = Ask(event.key, route.name, event.token, route.lease, event.fingerprint)
         try:
             return await self._shared.claims.arrive(ask, within=OBSERVE_WITHIN)
-        except StoreAway:
-            return None
+        except StoreAway as away:
+            return away
 
-    def _verdict(self, event: Event, arrival: Arrival | None) -> Verdict:
+    def _verdict(self, event: Event, arrival: Arrival | StoreAway) -> Verdict:
+        if isinstance(arrival, Seen | Held) and not arrival.same_body:
+            self._notes.mismatch(event)
         match arrival:
-            case None:
+            case StoreAway():
                 return Verdict.BYPASSED
             case Won():
                 self._notes.won(event, arrival)
@@ -76,25 +81,30 @@ class ObserveRoute:
                 self._notes.duplicate(event, arrival, met_live=False)
                 return Verdict.DUPLICATE
             case Held():
-                self._notes.held(event, arrival)
                 self._notes.concurrent(event)
                 return Verdict.DUPLICATE
             case _:
                 assert_never(arrival)
 
     def _settle(
-        self, event: Event, arrival: Arrival | None, result: Outcome, lease_end: float
+        self, event: Event, arrival: Arrival | StoreAway, result: Outcome, lease_end: float
     ) -> None:
         """In the background: an observer does not delay the reply.
 
-        A release goes out also when the store never answered: it is fenced by our token, and the
-        claim may have been made all the same.
+        Where the store's answer was lost, the claim may have been made all the same.
         """
-        if isinstance(result, Delivered):
+        delivered = isinstance(result, Delivered)
+        if delivered:
             self._notes.accepted(event, arrival if isinstance(arrival, Won) else None)
-        elif isinstance(arrival, Seen | Held):
-            return
-        ending = ending_of(result)
-        if isinstance(arrival, Seen) and ending is Ending.COMPLETE:
-            return  # completed already
-        self._shared.recorder.record_later(event.ending(self.route, ending), lease_end)
+        ending = event.ending(self.route, ending_of(result))
+        match arrival:
+            case Won():
+                self._shared.recorder.record_later(ending, lease_end)
+            case Held() | StoreAway() if delivered:
+                self._shared.recorder.record_later(ending, lease_end)
+            case StoreAway(undecided=True):
+                self._shared.recorder.withdraw(ending, lease_end)
+            case Seen() | Held() | StoreAway():
+                pass  # completed already, or nothing of ours to end
+            case _:
+                assert_never(arrival)

@@ -31,17 +31,18 @@ from gateway.core.answer import (
     Unanswered,
     Verdict,
 )
-from gateway.core.claim import Arrival, Ask, Ending, Held, Seen, StoreAway, Won
+from gateway.core.claim import Ask, Ending, Held, Seen, StoreAway, Won
 from gateway.core.event import Delivery
 from gateway.core.headers import Marks
 from gateway.core.keying import Conflicting, Missing
-from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
-from gateway.core.route import REPLAY_LIMIT, OnMissingId, OnStoreDown, ReplayReply, Route
-from gateway.flow.flights import Flights
-from gateway.flow.forward import Sender, answer_to
+from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused
+from gateway.core.route import OnMissingId, OnStoreDown, Route
+from gateway.flow.flights import Flight, Flights, Told
+from gateway.flow.forward import Sender, answer_to, ending_of
 from gateway.flow.needs import Claims, Clock, Counts, Dice, Failpoint, Replies
 from gateway.flow.notes import Event, Notes
-from gateway.flow.record import Recorder
+from gateway.flow.record import Pending, Recorder
+from gateway.flow.replays import Replays
 
 # D2 allows two seconds in all; the rest is for reading the body's id and writing the answer.
 ARRIVE_WITHIN = 1.8
@@ -72,10 +73,12 @@ class Landing:
     """How a flight ends."""
 
     answer: Answer
-    told: Answer | None
+    told: Told | None
     """What its waiters are told; None sends each of them to try for itself."""
-    recorded: bool = True
-    delivered: bool = False
+    pending: Pending | None = None
+    """The settlement that the store has not taken yet."""
+    later: Told | None = None
+    """What those are told who come while it is pending; None has them wait."""
 
 
 class ForwardRoute:
@@ -88,6 +91,7 @@ class ForwardRoute:
         self._flights = shared.flights
         self._clock = shared.clock
         self._notes = Notes(route, shared.counts, each_delivery=shared.log_deliveries)
+        self._replays = Replays(route, shared.replies, self._notes)
 
     async def receive(self, delivery: Delivery) -> Answer:
         """Take one delivery to its end, and count it once."""
@@ -118,39 +122,43 @@ class ForwardRoute:
     async def _decide(self, event: Event) -> Answer:
         give_up = self._clock() + self.route.busy_wait
         while (flight := self._flights.find(event.key.digest)) is not None:
-            ended, answer = await self._flights.wait(flight, give_up - self._clock())
-            if not ended:
-                return Busy(RETRY_AFTER)
-            if answer is not None:
-                return self._mirror(event, answer)
+            ended, told = await self._flights.wait(flight, give_up - self._clock())
+            if ended and told is None:
+                continue
+            if event.fingerprint != flight.fingerprint:
+                self._notes.mismatch(event)
+            return Busy(RETRY_AFTER) if told is None else await self._mirror(event, told)
         return await self._fly(event, give_up)
 
     async def _fly(self, event: Event, give_up: float) -> Answer:
         """Decide an event for this process; whoever comes meanwhile waits for it."""
-        digest = event.key.digest
         landing = Landing(Busy(RETRY_AFTER), told=None)
-        self._flights.open(digest)
+        flight = self._flights.open(event.key.digest, event.fingerprint)
         try:
             landing = await self._resolve(event, give_up)
         finally:
-            if landing.recorded:
-                self._flights.close(digest, landing.told)
-            else:
-                self._flights.pend(digest, landing.told, lasting=landing.delivered)
+            self._land(event.key.digest, flight, landing)
         return landing.answer
+
+    def _land(self, digest: bytes, flight: Flight, landing: Landing) -> None:
+        if landing.pending is None:
+            self._flights.close(digest, flight, landing.told)
+            return
+        rest = self._flights.pend(digest, flight, landing.told, landing.later)
+        landing.pending.add_done_callback(lambda _: self._flights.close(digest, rest, None))
 
     async def _resolve(self, event: Event, give_up: float) -> Landing:
         try:
             arrived = await self._arrive(event, give_up)
-        except StoreAway:
-            answer = await self._without_store(event)
-            return Landing(answer, told=answer)
+        except StoreAway as away:
+            return await self._without_store(event, away)
         match arrived:
             case None:
                 return Landing(Busy(RETRY_AFTER), told=None)
             case (Seen() as seen, met_live):
-                answer = await self._duplicate(event, seen, met_live=met_live)
-                return Landing(answer, told=answer)
+                self._notes.duplicate(event, seen, met_live=met_live)
+                answer = await self._replays.duplicate(event)
+                return Landing(answer, Told(answer, durable=True))
             case (Won() as won, lease_end):
                 return await self._forward(event, won, lease_end)
 
@@ -158,18 +166,20 @@ class ForwardRoute:
         self, event: Event, give_up: float
     ) -> tuple[Seen, bool] | tuple[Won, float] | None:
         """Ask until won or seen, or until waiting is no use: then None. Raises StoreAway."""
-        pause, met_live = POLL_FIRST, False
+        ask = Ask(event.key, self.route.name, event.token, self.route.lease, event.fingerprint)
+        pause, met_live, differs = POLL_FIRST, False, False
         while True:
             lease_end = self._clock() + self.route.lease
-            arrival = await self._ask(event, lease_end)
+            arrival = await self._shared.claims.arrive(ask, within=ARRIVE_WITHIN)
+            if isinstance(arrival, Seen | Held) and not arrival.same_body and not differs:
+                differs = True
+                self._notes.mismatch(event)
             match arrival:
                 case Won():
                     return arrival, lease_end
                 case Seen():
                     return arrival, met_live
                 case Held():
-                    if not met_live:
-                        self._notes.held(event, arrival)
                     met_live = True
                 case _:
                     assert_never(arrival)
@@ -177,15 +187,6 @@ class ForwardRoute:
                 return None
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, POLL_LONGEST)
-
-    async def _ask(self, event: Event, lease_end: float) -> Arrival:
-        ask = Ask(event.key, self.route.name, event.token, self.route.lease, event.fingerprint)
-        try:
-            return await self._shared.claims.arrive(ask, within=ARRIVE_WITHIN)
-        except StoreAway as away:
-            if away.undecided:
-                self._shared.recorder.withdraw(event.ending(self.route, Ending.RELEASE), lease_end)
-            raise
 
     async def _forward(self, event: Event, won: Won, lease_end: float) -> Landing:
         """Forward as the holder, settle, answer."""
@@ -200,14 +201,11 @@ class ForwardRoute:
                 send_before=lease_end - self.route.upstream.timeout,
             )
         finally:
-            recorded = await self._settle(event, won, result, lease_end)
+            pending = await self._settle(event, won, result, lease_end)
         answer = answer_to(result, Verdict.FIRST)
-        return Landing(
-            answer,
-            told=None if isinstance(result, Refused) and not result.doubtful else answer,
-            recorded=recorded,
-            delivered=isinstance(result, Delivered),
-        )
+        told = _told(result, answer)
+        later = told if isinstance(result, Delivered) else None
+        return Landing(answer, told, pending, later)
 
     def _marks(self, event: Event, won: Won) -> Marks:
         key = None
@@ -216,83 +214,70 @@ class ForwardRoute:
         doubtful = won.doubtful or self._notes.is_stale(event, won)
         return Marks(event.key.event_id, won.attempt, doubtful, key)
 
-    async def _settle(self, event: Event, won: Won, result: Outcome, lease_end: float) -> bool:
-        """Record the outcome; whether the store has it already."""
+    async def _settle(
+        self, event: Event, won: Won, result: Outcome, lease_end: float
+    ) -> Pending | None:
         if isinstance(result, Delivered):
             self._notes.accepted(event, won)
-            await self._keep_reply(event, result)
-        digest = event.key.digest
-        recorded = await self._shared.recorder.record(
-            event.ending(self.route, ending_of(result)),
-            lease_end,
-            lambda: self._flights.close(digest, None),
-        )
-        if recorded:
+            await self._replays.keep(event, result.reply)
+        ending = event.ending(self.route, ending_of(result))
+        pending = await self._shared.recorder.record(ending, lease_end)
+        if pending is None:
             self._shared.at("after_settle")
-        return recorded
+        return pending
 
-    async def _keep_reply(self, event: Event, result: Delivered) -> None:
-        reply = result.reply
-        if not isinstance(self.route.duplicate_reply, ReplayReply) or not reply.complete:
-            return
-        if len(reply.body) > REPLAY_LIMIT:
-            self._notes.reply_lost(event, f"its body of {len(reply.body)} bytes is over 16 KiB")
-            return
-        try:
-            await self._shared.replies.keep(event.key, reply)
-        except StoreAway as away:
-            self._notes.reply_lost(event, str(away))
-
-    async def _duplicate(self, event: Event, seen: Seen, *, met_live: bool) -> Duplicate:
-        self._notes.duplicate(event, seen, met_live=met_live)
-        kept = None
-        if isinstance(self.route.duplicate_reply, ReplayReply):
-            try:
-                kept = await self._shared.replies.recall(event.key)
-            except StoreAway as away:
-                self._notes.reply_lost(event, str(away))
-        return Duplicate(self.route.duplicate_reply, kept)
-
-    def _mirror(self, event: Event, answer: Answer) -> Answer:
+    async def _mirror(self, event: Event, told: Told) -> Answer:
         """The result of another delivery's flight, as this delivery's own."""
+        answer = told.answer
         match answer:
-            case Answered(reply) if reply.status in self.route.status.success:
+            case Answered(reply) if told.durable:
                 self._notes.concurrent(event)
                 return Answered(reply, Verdict.DUPLICATE)
             case Answered(reply):
                 return Answered(reply, Verdict.BUSY)
             case Unanswered(_, timed_out, sent):
                 return Unanswered(Verdict.BUSY, timed_out, sent)
-            case Duplicate():
+            case Duplicate(how):
                 self._notes.concurrent(event)
-                return answer
+                if how == self.route.duplicate_reply:
+                    return answer
+                return await self._replays.duplicate(event)  # another route of the same scope
             case Busy() | Rejected():
                 return answer
             case _:
                 assert_never(answer)
 
-    async def _without_store(self, event: Event) -> Answer:
-        route = self.route
+    async def _without_store(self, event: Event, away: StoreAway) -> Landing:
+        """Refuse, or forward marked, as the route wants.
+
+        A claim that may have been made all the same is given back: at once, or with what became of
+        the forward. Until then it keeps other processes from forwarding beside us.
+        """
+        route, recorder = self.route, self._shared.recorder
+        lease_end = self._clock() + route.lease
         if route.on_store_down is OnStoreDown.REFUSE:
+            if away.undecided:
+                recorder.withdraw(event.ending(route, Ending.RELEASE), lease_end)
             why = "the dedup store is away; send this again later"
-            return Rejected(Reason.STORE_AWAY, 503, why, RETRY_AFTER)
+            refused = Rejected(Reason.STORE_AWAY, 503, why, RETRY_AFTER)
+            return Landing(refused, Told(refused, durable=False))
         marks = Marks(event.key.event_id, 1, possible_duplicate=True)
         result = await self._sender.send(event.delivery, marks)
+        answer = answer_to(result, Verdict.BYPASSED)
+        ending = event.ending(route, ending_of(result))
         if isinstance(result, Delivered):
             self._notes.accepted(event, None)
-            complete = event.ending(route, Ending.COMPLETE)
-            self._shared.recorder.record_later(complete, float("inf"))
-        return answer_to(result, Verdict.BYPASSED)
+            pending = recorder.record_later(ending, float("inf"))
+            # Without the reply: of these there may be as many as Recorder has room for.
+            later = Told(Duplicate(route.duplicate_reply, None), durable=True)
+            return Landing(answer, _told(result, answer), pending, later)
+        if away.undecided:
+            recorder.withdraw(ending, lease_end)
+        return Landing(answer, _told(result, answer))
 
 
-def ending_of(result: Outcome) -> Ending:
-    """What an outcome does to the claim of its holder."""
-    match result:
-        case Delivered():
-            return Ending.COMPLETE
-        case Refused(doubtful=True) | Ambiguous():
-            return Ending.RELEASE_DOUBTFUL
-        case Refused() | Unreached():
-            return Ending.RELEASE
-        case _:
-            assert_never(result)
+def _told(result: Outcome, answer: Answer) -> Told | None:
+    """What waiters are told of a forward: nothing of a refusal that judged the holder's bytes."""
+    if isinstance(result, Refused) and not result.doubtful:
+        return None
+    return Told(answer, durable=isinstance(result, Delivered))

@@ -22,6 +22,8 @@ from gateway.flow.needs import Claims, Clock, Counts
 log = logging.getLogger("gateway.record")
 
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
+Pending = asyncio.Future[None]
+"""Done once nothing more will be done about a settlement: recorded, or given up."""
 
 # Apart by enough that ten thousand of them do not keep a returning store from returning.
 FIRST_PAUSE = 0.2
@@ -41,29 +43,25 @@ class Recorder:
         self.pending = 0
         self._progress = asyncio.Event()
 
-    async def record(
-        self, settlement: Settlement, lease_end: float, then: Callable[[], None] | None = None
-    ) -> bool:
+    async def record(self, settlement: Settlement, lease_end: float) -> Pending | None:
         """Settle now if the store takes it within a second, else go on in the background.
 
-        True when it is recorded. Otherwise `then` is called once nothing more will be done about
-        it. `lease_end`: monotonic seconds.
+        None when there is nothing left to do. `lease_end`: monotonic seconds.
         """
         try:
             self._note(settlement, await self._claims.settle(settlement))
         except StoreAway as away:
             log.warning("settle_postponed", extra=_fields(settlement, why=str(away)))
-            self._later(settlement, lease_end, then, until_it_hits=False)
-            return False
-        return True
+            return self._later(settlement, lease_end, held=True)
+        return None
 
-    def record_later(self, settlement: Settlement, lease_end: float) -> None:
+    def record_later(self, settlement: Settlement, lease_end: float) -> Pending | None:
         """The same, all of it in the background, for a holder that may not have held the claim."""
-        self._later(settlement, lease_end, None, until_it_hits=False)
+        return self._later(settlement, lease_end)
 
     def withdraw(self, settlement: Settlement, lease_end: float) -> None:
         """Give back a claim that may have been made without our knowing."""
-        self._later(settlement, lease_end, None, until_it_hits=True)
+        self._later(settlement, lease_end, until_it_hits=True)
 
     async def drain(self, within: float) -> int:
         """Wait for what is pending; returns how many settlements were given up."""
@@ -81,24 +79,27 @@ class Recorder:
         self,
         settlement: Settlement,
         lease_end: float,
-        then: Callable[[], None] | None,
         *,
-        until_it_hits: bool,
-    ) -> None:
+        held: bool = False,
+        until_it_hits: bool = False,
+    ) -> Pending | None:
         if self.pending >= MOST_PENDING:
             log.error("settlement_dropped", extra=_fields(settlement, why="too many are pending"))
-            if then:
-                then()
-            return
+            return None
         self.pending += 1
-        self._spawn(self._repeat(settlement, lease_end, then, until_it_hits=until_it_hits))
+        ended: Pending = asyncio.get_running_loop().create_future()
+        self._spawn(
+            self._repeat(settlement, lease_end, ended, held=held, until_it_hits=until_it_hits)
+        )
+        return ended
 
     async def _repeat(
         self,
         settlement: Settlement,
         lease_end: float,
-        then: Callable[[], None] | None,
+        ended: Pending,
         *,
+        held: bool,
         until_it_hits: bool,
     ) -> None:
         pause = FIRST_PAUSE
@@ -110,7 +111,7 @@ class Recorder:
                     pass
                 else:
                     if settled.changed or not until_it_hits:
-                        if then:
+                        if held:
                             self._note(settlement, settled)
                         return
                 if settlement.ending is not Ending.COMPLETE and self._clock() > lease_end:
@@ -120,8 +121,7 @@ class Recorder:
         finally:
             self.pending -= 1
             self._progress.set()
-            if then:
-                then()
+            ended.set_result(None)
 
     def _note(self, settlement: Settlement, settled: Settled) -> None:
         if settled.late:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.answer import Answered, Duplicate, Unanswered, Verdict
+from gateway.core.claim import State, StoreAway
 from gateway.core.event import Delivery
 from gateway.core.keying import Header, Literal, Recipe
 from gateway.core.outcome import Ambiguous
@@ -92,3 +93,40 @@ async def test_a_failed_first_delivery_leaves_the_doubt_that_forward_mode_would(
     world.receiver = world.receiving(replace(world.route, mode=Mode.FORWARD))
     await world.deliver()
     assert (world.consumer.last.attempt, world.consumer.last.marked) == (2, True)
+
+
+async def test_an_observers_forward_that_breaks_leaves_no_claim_to_lapse(world):
+    async def breaks():
+        raise ValueError("not a request")
+
+    world.consumer.answers(breaks)
+    with pytest.raises(ValueError, match="not a request"):
+        await world.deliver()
+    await world.settled()
+    (row,) = world.shop.claims.rows.values()
+    assert (row.state, row.doubtful) == (State.RELEASED, True)
+
+
+async def test_an_observers_lost_claim_is_given_back_even_when_it_is_made_later(world):
+    ask = world.shop.claims.arrive
+    late = []
+
+    async def lost(asked, *, within):
+        late.append(asked)
+        raise StoreAway("no answer in time", undecided=True)
+
+    world.shop.arrive = lost
+    world.consumer.answers(says(401))
+    await world.deliver()
+    await asyncio.sleep(0.05)  # the first release finds nothing
+    await ask(late[0], within=1)
+    await world.settled()
+    (row,) = world.shop.claims.rows.values()
+    assert row.state is State.RELEASED
+
+
+async def test_an_observer_settles_nothing_for_a_claim_that_was_not_made(world):
+    world.shop.away = True
+    world.consumer.answers(says(500))
+    await world.deliver()
+    assert world.recorder.pending == 0

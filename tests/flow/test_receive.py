@@ -14,24 +14,9 @@ from gateway.core.keying import Header, Json, Literal, Recipe
 from gateway.core.outcome import Ambiguous, Outcome, Unreached
 from gateway.core.retention import Shape
 from gateway.core.route import FixedReply, OnMissingId, OnStoreDown, ReplayReply
-from tests.flow.world import LEASE, World, delivery, reply, says
+from tests.flow.world import LEASE, Gate, World, delivery, reply, says
 
 MakeWorld = Callable[..., World]
-
-
-class Gate:
-    """A consumer that answers when told to."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        self.reached, self._open, self._outcome = asyncio.Event(), asyncio.Event(), outcome
-
-    def open(self) -> None:
-        self._open.set()
-
-    async def __call__(self) -> Outcome:
-        self.reached.set()
-        await self._open.wait()
-        return self._outcome
 
 
 async def never() -> Outcome:

@@ -13,8 +13,8 @@ from typing import Any
 
 from gateway.core.answer import Answer, Reason, Verdict
 from gateway.core.claim import Arrival, Ask, Settled, Settlement, StoreAway
-from gateway.core.event import Delivery, RawHeaders
-from gateway.core.keying import Json, Literal, Recipe
+from gateway.core.event import Delivery, EventKey, RawHeaders
+from gateway.core.keying import Json, Literal, Reading, Recipe, fingerprint
 from gateway.core.outcome import (
     REFUSED_BEFORE_EFFECT,
     SUCCESS,
@@ -101,6 +101,14 @@ def delivery(event_id: object = "evt_1", **members: object) -> Delivery:
     )
 
 
+def fingerprints_differ() -> dict[str, int]:
+    """Members that give `evt_1` a body of another fingerprint, which has only eight bits."""
+    plain = fingerprint(delivery().body)
+    return next(
+        {"amount": n} for n in itertools.count() if fingerprint(delivery(amount=n).body) != plain
+    )
+
+
 @dataclass(frozen=True)
 class Forwarded:
     """One request as the consumer saw it."""
@@ -121,6 +129,21 @@ class Forwarded:
     @property
     def attempt(self) -> int:
         return int(self.header("Dedup-Attempt") or 0)
+
+
+class Gate:
+    """A consumer that answers when told to."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.reached, self._open, self._outcome = asyncio.Event(), asyncio.Event(), outcome
+
+    def open(self) -> None:
+        self._open.set()
+
+    async def __call__(self) -> Outcome:
+        self.reached.set()
+        await self._open.wait()
+        return self._outcome
 
 
 class ScriptedConsumer:
@@ -253,6 +276,12 @@ class World:
 
     def delivering(self, event_id: object = "evt_1", **members: object) -> asyncio.Task[Answer]:
         return self._loop.create_task(self.deliver(event_id, **members))
+
+    @staticmethod
+    def key(event_id: str) -> EventKey:
+        key = Reading(delivery(event_id)).identify(ROUTE.recipe)
+        assert isinstance(key, EventKey)
+        return key
 
     def wait(self, seconds: float) -> None:
         """Time passes in the store."""

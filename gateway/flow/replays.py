@@ -1,0 +1,47 @@
+"""Replays: what a duplicate is told, and the first replies behind it where a route repeats them."""
+
+from __future__ import annotations
+
+from gateway.core.answer import Duplicate
+from gateway.core.claim import StoreAway
+from gateway.core.outcome import Reply
+from gateway.core.route import REPLAY_LIMIT, ReplayReply, Route
+from gateway.flow.needs import Replies
+from gateway.flow.notes import Event, Notes
+
+
+class Replays:
+    """One route's replies to duplicates. A reply that is lost costs the duplicate nothing else."""
+
+    def __init__(self, route: Route, replies: Replies, notes: Notes) -> None:
+        self._how = route.duplicate_reply
+        self._replies = replies
+        self._notes = notes
+
+    async def keep(self, event: Event, reply: Reply) -> None:
+        """Keep a first reply, if the route repeats it and a duplicate may be told it.
+
+        Of a success outside 2xx (a consumer's 409 for "known already", say) a provider would come
+        back for ever: it is told once, as the consumer's own, and its duplicates hear plain 200.
+        """
+        if not isinstance(self._how, ReplayReply) or not reply.complete:
+            return
+        if not 200 <= reply.status < 300:
+            return
+        if len(reply.body) > REPLAY_LIMIT:
+            self._notes.reply_lost(event, f"its body of {len(reply.body)} bytes is over 16 KiB")
+            return
+        try:
+            await self._replies.keep(event.key, reply)
+        except StoreAway as away:
+            self._notes.reply_lost(event, str(away))
+
+    async def duplicate(self, event: Event) -> Duplicate:
+        """What a duplicate of something durable is told."""
+        kept = None
+        if isinstance(self._how, ReplayReply):
+            try:
+                kept = await self._replies.recall(event.key)
+            except StoreAway as away:
+                self._notes.reply_lost(event, str(away))
+        return Duplicate(self._how, kept)
