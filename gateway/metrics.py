@@ -48,7 +48,7 @@ class Children(dict[str | tuple[str, ...], Child]):
 
     def __init__(self, metric: Child) -> None:
         super().__init__()
-        self._metric = metric
+        self._metric: Child = metric
 
     def __missing__(self, values: str | tuple[str, ...]) -> Child:
         labels = values if isinstance(values, tuple) else (values,)
