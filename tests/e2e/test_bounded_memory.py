@@ -81,6 +81,7 @@ async def steady(gateway: Gateway) -> None:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.case("B018")
 async def test_idle_dripping_and_huge_senders_cost_bounded_memory_and_no_other_route(
     world: World, gateway: Gateway
 ) -> None:
