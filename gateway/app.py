@@ -20,12 +20,13 @@ from typing import Any
 
 from gateway import __version__, failpoints
 from gateway.certificates import Certificates
-from gateway.config import ConfigError, Embedded, Loaded, changed, fingerprint
+from gateway.config import Embedded, Loaded
 from gateway.core.route import OnStoreDown, Route
 from gateway.flow.flights import Flights
 from gateway.flow.receive import Shared
 from gateway.flow.record import Recorder
 from gateway.metrics import Metrics
+from gateway.reloading import Reloading
 from gateway.routing import Routing
 from gateway.store.embedded import EmbeddedPostgres, default_data_dir
 from gateway.store.store import Store
@@ -36,8 +37,6 @@ from gateway.web.limits import Limits
 
 log = logging.getLogger("gateway.app")
 
-# ConfigMaps swap links and send no signal; ten seconds is soon enough for whoever waits for it.
-LOOK_AT_FILE_EVERY = 10.0
 # A restart of Postgres takes a second or two and should not take a pod out of its service.
 AWAY_BEFORE_UNREADY = 5.0
 # Between two looks at the store for the log. Whatever is shorter is in dedup_store_errors_total.
@@ -68,12 +67,11 @@ class Gateway:
         self.metrics = Metrics()
         self._loaded = loaded
         self._reread = reread
+        self._reloading: Reloading | None = None
         self._at = at
         self._state = "starting"
         self._was_up = False
-        self._last_fault = ""
         self._stop = asyncio.Event()
-        self._reload = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._exit = AsyncExitStack()
         self._certificates = Certificates()
@@ -91,7 +89,11 @@ class Gateway:
         self._exit.push_async_callback(self._store.stop)
         await self._store.start()
         addresses = await self._listen()
-        self._spawn(self._watch_configuration())
+        if self._reread is not None:
+            self._reloading = Reloading(
+                self._loaded, reread=self._reread, use=self._renew, told=self.metrics.reloaded
+            )
+            self._spawn(self._reloading.watch())
         self._spawn(self._watch_store())
         self._state = "running"
         log.info("started", extra={"version": __version__})
@@ -138,12 +140,15 @@ class Gateway:
         )
 
     async def run_until_stopped(self) -> None:
-        """Until SIGTERM or SIGINT; SIGHUP reloads."""
+        """Until SIGTERM or SIGINT.
+
+        SIGHUP reloads; without a file it says that the terminal is gone, and ends us as well.
+        """
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(sign, self._stop.set)
-        if self._reread is not None:
-            loop.add_signal_handler(signal.SIGHUP, self._reload.set)
+        hang_up = self._stop.set if self._reloading is None else self._reloading.ask
+        loop.add_signal_handler(signal.SIGHUP, hang_up)
         await self._stop.wait()
 
     async def stop(self) -> None:
@@ -187,11 +192,17 @@ class Gateway:
         unrecorded = await self._recorder.drain(LAST_SETTLEMENTS)
         log.info("drained", extra={"idle": idle, "unrecorded": unrecorded})
 
+    async def _renew(self, loaded: Loaded) -> None:
+        self._certificates.renew()
+        await self._use(loaded)
+
     async def _use(self, loaded: Loaded) -> None:
-        await self._routing.use(loaded.routes, loaded.trusted_proxies)
-        self.metrics.routes(loaded.routes)
-        await self._store.register({route.name: route.recipe.print() for route in loaded.routes})
+        self._routing.use(loaded.routes, loaded.trusted_proxies)
         self._loaded = loaded
+        self.metrics.routes(loaded.routes)
+        # No turn of the loop lies between: a request for a new route finds it registered.
+        await self._store.register({route.name: route.recipe.print() for route in loaded.routes})
+        await self._routing.close_replaced()
 
     async def _watch_store(self) -> None:
         """A line for each change, so that the log tells why providers got 503."""
@@ -209,35 +220,6 @@ class Gateway:
                 log.info("store_up")
             else:
                 log.warning("store_away", extra={"problem": problem})
-
-    async def _watch_configuration(self) -> None:
-        while self._reread is not None:
-            asked = await _within(self._reload.wait(), LOOK_AT_FILE_EVERY)
-            self._reload.clear()
-            await self._reload_once(self._reread, asked=asked)
-
-    async def _reload_once(self, reread: Callable[[], Loaded], *, asked: bool) -> None:
-        """Take a changed configuration; one that cannot be taken leaves the old one running."""
-        try:
-            if not asked and fingerprint(self._loaded.files) == self._loaded.digest:
-                return
-            loaded = reread()
-            restart = changed(self._loaded, loaded)
-            self._certificates.renew()
-            await self._use(loaded)
-        except (ConfigError, OSError) as error:
-            if asked or str(error) != self._last_fault:
-                log.error("config_invalid", extra={"detail": str(error)})
-            self._last_fault = str(error)
-            self.metrics.reloaded(successful=False)
-            return
-        self._last_fault = ""
-        self.metrics.reloaded(successful=True)
-        log.info("config_reloaded", extra={"routes": [route.name for route in loaded.routes]})
-        for warning in loaded.warnings:
-            log.warning("config_warning", extra={"detail": warning})
-        if restart:
-            log.warning("restart_needed", extra={"settings": restart})
 
     def _readiness(self) -> tuple[bool, Mapping[str, object]]:
         away = self._store.away_since

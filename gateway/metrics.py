@@ -29,6 +29,8 @@ from gateway.core.route import Route
 # events.
 TYPES_PER_ROUTE = 25
 OTHER_TYPE = "other"
+# The longest names of providers' types have some 60 characters.
+LONGEST_TYPE = 128
 
 # The providers' time-outs are at 3, 5, 8, 10 and 30 seconds; a bound at each makes them readable.
 FORWARD_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 10, 20, 30, 60)
@@ -218,7 +220,7 @@ class Metrics:
     def event(self, route: str, event_type: str | None) -> None:
         """The consumer accepted an event: its type may become a label."""
         known = self._types.setdefault(route, set())
-        if event_type and event_type not in known and len(known) < TYPES_PER_ROUTE:
+        if event_type and len(known) < TYPES_PER_ROUTE and _is_legible(event_type):
             known.add(event_type)
         self._events[route, self._type_label(route, event_type)].inc()
 
@@ -264,7 +266,7 @@ class Metrics:
         if name in CLAIM_STATEMENTS:
             self._claim_seconds[name].observe(seconds)
 
-    def reloaded(self, *, successful: bool) -> None:
+    def reloaded(self, successful: bool) -> None:
         """A changed configuration was taken, or not."""
         self._reload.set(float(successful))
 
@@ -272,6 +274,12 @@ class Metrics:
         if not event_type:
             return ""
         return event_type if event_type in self._types.get(route, ()) else OTHER_TYPE
+
+
+def _is_legible(event_type: str) -> bool:
+    # A lone surrogate in one label would break every scrape from then on; a body's worth of text,
+    # nearly so.
+    return len(event_type) <= LONGEST_TYPE and event_type.isprintable()
 
 
 class _Certificates:

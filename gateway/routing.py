@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakSet
 
 from gateway.config import fingerprint
 from gateway.core.headers import Networks
@@ -43,7 +44,9 @@ class Routing:
         self._shared = shared
         self._new_hop = new_hop
         self._running: dict[str, Running] = {}
-        self._retired: list[Hop] = []  # of earlier configurations, with requests under way
+        # Of earlier configurations. A request that began under one holds its hop, before it sends
+        # too, so what is still here may still be used.
+        self._replaced: WeakSet[Hop] = WeakSet()
         self._trusted: Networks = ()
         self._table = RouteTable(())
 
@@ -52,7 +55,7 @@ class Routing:
         route = self._table.find(target, host)
         return None if route is None else self._running[route.name].receiver
 
-    async def use(self, routes: tuple[Route, ...], trusted: Networks) -> None:
+    def use(self, routes: tuple[Route, ...], trusted: Networks) -> None:
         """Put a configuration in force, from the next request on.
 
         Raises OSError when a TLS file of a route cannot be used; then nothing has changed.
@@ -65,8 +68,11 @@ class Routing:
         self._table = RouteTable(routes)
         kept = {id(running.hop) for running in self._running.values()}
         gone = [old.hop for old in before.values() if id(old.hop) not in kept]
-        self._retired = [hop for hop in (*self._retired, *gone) if hop.in_use]
-        for hop in gone:
+        self._replaced.update(gone)
+
+    async def close_replaced(self) -> None:
+        """Close the idle connections of earlier configurations."""
+        for hop in tuple(self._replaced):
             await hop.close()
 
     def certificates(self) -> Iterator[tuple[str, float]]:
@@ -77,7 +83,7 @@ class Routing:
 
     async def abort(self) -> None:
         """Every forward under way ends now, those of replaced routes too."""
-        for hop in [*(running.hop for running in self._running.values()), *self._retired]:
+        for hop in [*(running.hop for running in self._running.values()), *self._replaced]:
             await hop.abort()
 
     async def close(self) -> None:

@@ -256,7 +256,13 @@ class World:
         self.receiver = self.receiving(self.route)
 
     def receiving(self, route: Route) -> ForwardRoute | ObserveRoute:
-        shared = Shared(
+        sender = Sender(route, self.consumer, (), self.counted, self._loop.time)
+        kind = ObserveRoute if route.mode is Mode.OBSERVE else ForwardRoute
+        return kind(route, sender, self.shared)
+
+    @property
+    def shared(self) -> Shared:
+        return Shared(
             claims=self.shop,
             replies=self.replies,
             flights=self.flights,
@@ -267,9 +273,6 @@ class World:
             at=self.steps.append,
             log_deliveries=True,
         )
-        sender = Sender(route, self.consumer, (), self.counted, self._loop.time)
-        kind = ObserveRoute if route.mode is Mode.OBSERVE else ForwardRoute
-        return kind(route, sender, shared)
 
     async def deliver(self, event_id: object = "evt_1", **members: object) -> Answer:
         return await self.receiver.receive(delivery(event_id, **members))

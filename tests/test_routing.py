@@ -1,0 +1,71 @@
+"""Routes as they run, across changes of the configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from dataclasses import replace
+
+from gateway.core.answer import Unanswered, Verdict
+from gateway.core.route import Route
+from gateway.routing import Routing
+from gateway.upstream.hop import Hop
+from tests.flow.world import ROUTE, World, delivery
+
+
+def nowhere(step: str) -> None:
+    pass
+
+
+def new_hop(route: Route) -> Hop:
+    return Hop(route.upstream, route.status, clock=time.monotonic, at=nowhere)
+
+
+async def test_what_began_before_a_reload_is_cut_off_with_the_rest_even_if_it_has_not_sent_yet():
+    world, taken = World(), []
+    consumer = await asyncio.start_server(lambda _, writer: taken.append(writer), "127.0.0.1", 0)
+    port = consumer.sockets[0].getsockname()[1]
+    here = replace(ROUTE, upstream=replace(ROUTE.upstream, port=port))
+    routing = Routing(world.shared, new_hop)
+    routing.use((here,), ())
+    receiver = routing.find("/hooks/orders", None)
+    assert receiver is not None
+    routing.use((replace(ROUTE, upstream=replace(ROUTE.upstream, port=3001)),), ())
+    await routing.close_replaced()
+    await routing.abort()
+    told = await receiver.receive(delivery())
+    assert told == Unanswered(Verdict.FIRST, timed_out=False, sent=False)
+    assert taken == []
+    consumer.close()
+    await world.end()
+
+
+async def test_hops_of_earlier_configurations_are_forgotten_once_nobody_uses_them():
+    world = World()
+    made: list[int] = []
+
+    def counted(route: Route) -> Hop:
+        made.append(route.upstream.port)
+        return new_hop(route)
+
+    routing = Routing(world.shared, counted)
+    for port in range(3000, 3010):
+        routing.use((replace(ROUTE, upstream=replace(ROUTE.upstream, port=port)),), ())
+        await routing.close_replaced()
+    gc.collect()
+    assert len(made) == 10
+    assert sum(isinstance(thing, Hop) for thing in gc.get_objects()) == 1
+    await world.end()
+
+
+async def test_a_reload_keeps_the_receivers_of_routes_that_did_not_change():
+    world = World()
+    routing = Routing(world.shared, new_hop)
+    routing.use((ROUTE,), ())
+    before = routing.find("/hooks/orders", None)
+    routing.use((ROUTE, replace(ROUTE, name="more", path="/hooks/more")), ())
+    assert routing.find("/hooks/orders", None) is before
+    assert routing.find("/hooks/more/x?y", None) is not None
+    assert routing.find("/hooks/mores", None) is None
+    await world.end()
