@@ -15,7 +15,7 @@ from gateway.core.keying import Header, Literal, Recipe
 from gateway.core.outcome import Ambiguous
 from gateway.core.retention import Shape
 from gateway.core.route import Mode, OnMissingId
-from tests.flow.world import World, reply, says
+from tests.flow.world import LEASE, Gate, World, dies, fingerprints_differ, reply, says
 
 
 @pytest.fixture
@@ -130,3 +130,48 @@ async def test_an_observer_settles_nothing_for_a_claim_that_was_not_made(world):
     world.consumer.answers(says(500))
     await world.deliver()
     assert world.recorder.pending == 0
+
+
+async def test_an_observer_says_nothing_of_what_is_no_event_either(world):
+    get = Delivery("GET", "/hooks/orders", (), b"", "10.0.0.9", "http")
+    assert not (await world.receiver.receive(get)).visible
+    assert not (await world.deliver(None)).visible
+
+
+async def test_an_observer_waits_for_the_store_for_a_quarter_of_a_second_at_most(world):
+    await world.deliver()
+    assert world.shop.patience == [0.25]
+
+
+async def test_an_observer_counts_what_forward_mode_would(world):
+    await dies(world)
+    world.wait(LEASE + 1)
+    await world.deliver(at=world.shop.claims.now)
+    assert (world.counted["takeover"], world.counted["possible_double"]) == (1, 1)
+    await world.settled()
+    await world.deliver(**fingerprints_differ())
+    assert world.counted["mismatch"] == 1
+    await world.deliver("evt_old", at=world.shop.claims.now - 46 * 86400)
+    assert world.counted["stale"] == 1
+
+
+async def test_an_observers_success_completes_what_another_holder_leaves_undecided(world):
+    await dies(world)
+    await world.deliver()
+    await world.settled()
+    (row,) = world.shop.claims.rows.values()
+    assert row.state is State.COMPLETED
+
+
+async def test_an_observers_failure_leaves_another_holders_claim_alone(world, make_world):
+    holder, gate = make_world(shop=world.shop), Gate(says(200))
+    holder.consumer.answers(gate)
+    first = holder.delivering()
+    await gate.reached.wait()
+    world.consumer.answers(says(500))
+    await world.deliver()
+    await world.settled()
+    (row,) = world.shop.claims.rows.values()
+    assert (row.state, row.doubtful) == (State.CLAIMED, False)
+    gate.open()
+    await first

@@ -12,6 +12,7 @@ import pytest
 from gateway.core.answer import Answered, Busy, Duplicate, Verdict
 from gateway.core.claim import State
 from gateway.core.outcome import Ambiguous, Delivered
+from gateway.core.retention import Shape
 from gateway.core.route import OnStoreDown, ReplayReply, StandardReply
 from gateway.flow import record
 from tests.flow.world import ROUTE, Gate, World, reply, says
@@ -173,3 +174,40 @@ async def test_a_reply_that_is_no_success_to_a_provider_is_not_replayed(make_wor
     world.consumer.answers(Delivered(reply(409, b"known")))
     assert (await world.deliver()).reply.status == 409
     assert await world.deliver() == Duplicate(ReplayReply(), None)
+
+
+@pytest.mark.parametrize("failure", [says(500), Ambiguous("reset"), says(401)])
+async def test_a_failure_that_is_not_recorded_yet_is_nobody_elses_answer(world, failure):
+    world.consumer.answers(failure, says(200))
+    world.shop.settle_away = True
+    await world.deliver()
+    later = world.delivering()
+    await asyncio.sleep(0.05)
+    assert not later.done()
+    world.shop.settle_away = False
+    assert (await later).verdict is Verdict.FIRST
+
+
+async def test_a_late_success_is_counted_when_it_is_recorded_late_too(world):
+    gate = Gate(says(200))
+    world.consumer.answers(gate)
+    task = world.delivering()
+    await gate.reached.wait()
+    world.shop.settle_away = True
+    del world.shop.claims.rows[World.key("evt_1").digest]  # an operator's TRUNCATE, a failover
+    gate.open()
+    await task
+    world.shop.settle_away = False
+    await world.settled()
+    assert world.counted["late_success"] == 1
+
+
+async def test_a_bypassed_success_counts_as_an_event_and_its_duplicates_as_such(
+    make_world: MakeWorld,
+):
+    world = make_world(on_store_down=OnStoreDown.FORWARD)
+    world.shop.away = True
+    await world.deliver(type="order.paid")
+    await world.deliver(type="order.paid")
+    assert world.counted["event", "order.paid"] == 1
+    assert world.counted["duplicate", "order.paid", Shape.CONCURRENT] == 1

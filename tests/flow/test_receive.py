@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,32 +12,12 @@ from gateway.core.answer import Answered, Busy, Duplicate, Reason, Rejected, Una
 from gateway.core.claim import Ending, Settlement
 from gateway.core.event import Delivery, EventKey
 from gateway.core.keying import Header, Json, Literal, Recipe
-from gateway.core.outcome import Ambiguous, Outcome, Unreached
+from gateway.core.outcome import Ambiguous, Unreached
 from gateway.core.retention import Shape
 from gateway.core.route import FixedReply, OnMissingId, OnStoreDown, ReplayReply
-from tests.flow.world import LEASE, Gate, World, delivery, reply, says
+from tests.flow.world import LEASE, ROUTE, Gate, World, delivery, dies, never, reply, says
 
 MakeWorld = Callable[..., World]
-
-
-async def never() -> Outcome:
-    """What a killed process looks like from outside: nothing is settled."""
-    await asyncio.Event().wait()
-    raise AssertionError
-
-
-async def dies(world: World, event_id: str = "evt_1") -> None:
-    """A holder that claims and is gone: another process, killed while it forwards."""
-    doomed = World(shop=world.shop)
-    doomed.consumer.answers(never)
-    task = doomed.delivering(event_id)
-    while not doomed.consumer.received:
-        await asyncio.sleep(0)
-    doomed.shop.settle_away = True  # its last words are not heard
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    await doomed.end()
-    world.shop.settle_away = False
 
 
 async def test_a_first_delivery_is_forwarded_and_answered_with_the_consumers_own_reply(world):
@@ -448,3 +429,32 @@ async def test_settlements_give_up_when_the_lease_is_over_but_successes_never(wo
 
 def test_a_delivery_of_the_world_is_what_the_ingress_makes():
     assert delivery("evt_9").body == b'{"event_id": "evt_9"}'
+
+
+async def test_the_path_of_the_upstream_replaces_the_routes(make_world: MakeWorld):
+    world = make_world(upstream=replace(ROUTE.upstream, path="/in"))
+    await world.deliver()
+    assert world.consumer.last.target == "/in"
+
+
+async def test_the_holders_deadline_counts_from_before_its_claim_left(world):
+    loop = asyncio.get_running_loop()
+    world.shop.slowness, before = 0.2, loop.time()
+    await world.deliver()
+    assert world.consumer.last.send_before - (LEASE - 30) < before + 0.1
+
+
+async def test_the_store_is_asked_with_less_patience_than_a_refusal_may_take(world):
+    await world.deliver()
+    assert world.shop.patience == [1.8]
+
+
+async def test_a_waiter_asks_the_store_less_and_less_often(make_world: MakeWorld):
+    world = make_world(promise=None)  # five seconds of waiting
+    await dies(world)
+    before = world.shop.claims.asked
+    waiter = world.delivering()
+    await asyncio.sleep(1.2)
+    assert 4 <= world.shop.claims.asked - before <= 6
+    waiter.cancel()
+    await asyncio.gather(waiter, return_exceptions=True)

@@ -113,6 +113,7 @@ def fingerprints_differ() -> dict[str, int]:
 class Forwarded:
     """One request as the consumer saw it."""
 
+    target: str
     headers: RawHeaders
     body: bytes
     send_before: float | None
@@ -165,7 +166,7 @@ class ScriptedConsumer:
         *,
         send_before: float | None,
     ) -> Outcome:
-        self.received.append(Forwarded(headers, body, send_before))
+        self.received.append(Forwarded(target, headers, body, send_before))
         line = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         return await line() if callable(line) else line
 
@@ -223,10 +224,16 @@ class Shop:
         self.away = False
         self.settle_away = False
         self.replies_lost = 0
+        self.patience: list[float] = []
+        """How long each arrival would have waited, in seconds."""
+        self.slowness = 0.0
+        """Seconds that an arrival takes."""
 
     async def arrive(self, ask: Ask, *, within: float) -> Arrival:
+        self.patience.append(within)
         if self.away:
             raise StoreAway("away")
+        await asyncio.sleep(self.slowness)
         arrival = await self.claims.arrive(ask, within=within)
         if self.replies_lost:
             self.replies_lost -= 1
@@ -304,3 +311,23 @@ class World:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def never() -> Outcome:
+    """What a killed process looks like from outside: nothing is settled."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def dies(world: World, event_id: str = "evt_1") -> None:
+    """A holder that claims and is gone: another process, killed while it forwards."""
+    doomed = World(shop=world.shop)
+    doomed.consumer.answers(never)
+    task = doomed.delivering(event_id)
+    while not doomed.consumer.received:
+        await asyncio.sleep(0)
+    doomed.shop.settle_away = True  # its last words are not heard
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await doomed.end()
+    world.shop.settle_away = False
