@@ -211,3 +211,13 @@ async def test_a_bypassed_success_counts_as_an_event_and_its_duplicates_as_such(
     await world.deliver(type="order.paid")
     assert world.counted["event", "order.paid"] == 1
     assert world.counted["duplicate", "order.paid", Shape.CONCURRENT] == 1
+
+
+async def test_the_end_of_the_last_settlement_ends_the_drain(world):
+    world.shop.settle_away = True
+    await world.deliver()
+    world.shop.settle_away = False
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    assert await world.recorder.drain(30) == 0
+    assert loop.time() - began < 5
