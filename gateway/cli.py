@@ -13,6 +13,7 @@ import resource
 import secrets
 import sys
 from collections.abc import Callable, Coroutine
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -98,7 +99,7 @@ def serve(
         file = _file(config)
 
         def reread() -> Loaded:
-            return load(file, env=os.environ, flags=flags)
+            return load(file, env=os.environ, flags=flags, today=date.today())
 
         loaded = _loaded(reread)
         _run(lambda: _serve(loaded, reread))
@@ -109,7 +110,9 @@ def serve(
             "without a file, serve needs --upstream, --path and --event-id together: "
             "--upstream http://127.0.0.1:3000 --path /hooks/orders --event-id json:/event_id",
         )
-    only = _loaded(lambda: quick(upstream, path, event_id, env=os.environ, flags=flags))
+    only = _loaded(
+        lambda: quick(upstream, path, event_id, env=os.environ, flags=flags, today=date.today())
+    )
     _run(lambda: _serve(only, None))
 
 
@@ -123,7 +126,9 @@ def check(
 ) -> None:
     """Read the configuration and say what it means; exit 1 when something in it is unsafe."""
     file = _file(config)
-    loaded = _loaded(lambda: load(file, env=os.environ, variables_required=not no_env))
+    loaded = _loaded(
+        lambda: load(file, env=os.environ, variables_required=not no_env, today=date.today())
+    )
     findings = report.check(loaded)
     _print(report.as_json(findings) if as_json else report.as_text(findings))
     raise typer.Exit(FOUND if findings.unsafe else 0)

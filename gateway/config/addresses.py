@@ -15,6 +15,8 @@ from gateway.core.headers import Networks
 _PORT = re.compile(r"[0-9]{1,5}")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
 _VISIBLE = re.compile(r"[!-~]*")
+# What frameworks and other proxies use for "anything here".
+_WILDCARD = re.compile(r"[*{}<>]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,12 @@ def path(said: str) -> str:
         raise ValueError(f"{said!r} does not start with a slash; write /{said}")
     if "?" in said or "#" in said:
         raise ValueError(f"{said!r} has a query or a fragment; write the path alone")
+    if _WILDCARD.search(said):
+        above = _WILDCARD.split(said)[0].rpartition("/")[0] or "/"
+        raise ValueError(
+            f"{said!r} has a wildcard, and a path has none; write {above}, which takes itself and "
+            "what is below it"
+        )
     if not _VISIBLE.fullmatch(said):
         raise ValueError(f"{said!r} has characters that no target has; percent-encode them")
     _without_dots(said, said)

@@ -6,9 +6,20 @@ from collections.abc import Iterator
 
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import RouteSettings
+from gateway.config.settings import Settings
 from gateway.core.durations import format_duration
 from gateway.core.retention import shortfall
 from gateway.core.route import Mode, OnMissingId, OnStoreDown, Route
+
+
+def process_faults(settings: Settings) -> Iterator[Fault]:
+    """What to say about the valid settings outside routes."""
+    for index, networks in enumerate(settings.trusted_proxies):
+        for network in networks:
+            if network.prefixlen == 0:
+                message = f"{network} trusts everybody, so any sender can claim any address"
+                remedy = "write the networks of your own proxies"
+                yield Fault(("trusted_proxies", index), message, remedy)
 
 
 def faults(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]:
@@ -18,6 +29,9 @@ def faults(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]
     elif settings.accept_short_retention and not shortfall(route.retention, route.floor):
         message = "the retention is long enough without it"
         yield Fault((*here, "accept_short_retention"), message, "remove it")
+    if "POST" not in route.methods:
+        message = "lacks POST, by which nearly all events come; they pass unprotected"
+        yield Fault((*here, "methods"), message, "add POST, unless the provider never uses it")
     yield from _promise(settings, here)
     yield from _waits(route, here)
     yield from _without_effect(route, here)

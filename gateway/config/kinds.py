@@ -27,7 +27,8 @@ from gateway.core.location import parse_location
 
 _VARIABLE = r"\$\{.+\}"
 _LOCATION = r"(header|json|form|query|literal):.+|sha256\(.+\)"
-_METHOD = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+# What webhooks and health checks use. A misspelled method would leave its events unprotected.
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 T = TypeVar("T")
@@ -125,9 +126,11 @@ def name(value: object) -> str:
 def method(value: object) -> str:
     """An HTTP method, in upper case."""
     said = text(value)
-    if not _METHOD.fullmatch(said):
-        raise ValueError(f"{said!r} is not a method; write one as in POST")
-    return said.upper()
+    if said.upper() in _METHODS:
+        return said.upper()
+    near = get_close_matches(said.upper(), _METHODS, 1)
+    meant = f"did you mean {near[0]}?" if near else "write one of " + " ".join(_METHODS)
+    raise ValueError(f"{said!r} is not a method that carries events; {meant}")
 
 
 def location(value: object) -> CoreLocation:
@@ -225,7 +228,9 @@ Day = Annotated[date, PlainValidator(day), WithJsonSchema(_pattern("[0-9]{4}-[0-
 Name = Annotated[str, PlainValidator(name), WithJsonSchema(_pattern(_NAME.pattern))]
 RawPath = Annotated[str, read_as(addresses.path), WithJsonSchema(_pattern("/.*"))]
 Host = Annotated[str, read_as(addresses.host), WithJsonSchema(_STRING)]
-Method = Annotated[str, PlainValidator(method), WithJsonSchema(_STRING)]
+Method = Annotated[
+    str, PlainValidator(method), WithJsonSchema(_or_variable({"enum": list(_METHODS)}))
+]
 Place = Annotated[Address, read_as(addresses.address), WithJsonSchema(_pattern(".+:[0-9]{1,5}"))]
 Network = Annotated[Networks, read_as(addresses.network), WithJsonSchema(_STRING)]
 Location = Annotated[CoreLocation, PlainValidator(location), WithJsonSchema(_pattern(_LOCATION))]

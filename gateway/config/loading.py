@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path as FilePath
 
 from pydantic import ValidationError
@@ -46,11 +47,13 @@ def load(
     env: Mapping[str, str],
     flags: Mapping[str, object] = _NO_FLAGS,
     variables_required: bool = True,
+    today: date = date.max,
 ) -> Loaded:
     """The configuration in a file (or in none), under the environment's and the flags' settings.
 
     Relative file names in it start from the file's folder. `variables_required`: False has
-    something stand in for absent variables, to check a file where its secrets are not.
+    something stand in for absent variables, to check a file where its secrets are not. `today`: the
+    day after which no promise can have been looked at.
     Raises ConfigError with every mistake.
     """
     name = "settings" if path is None else path.name
@@ -60,7 +63,7 @@ def load(
     loading.expand(env, required=variables_required)
     loading.problems += layers.lay_environment(loading.document, env)
     loading.problems += layers.lay_flags(loading.document, flags)
-    return loading.finish()
+    return loading.finish(today)
 
 
 def quick(
@@ -70,6 +73,7 @@ def quick(
     *,
     env: Mapping[str, str],
     flags: Mapping[str, object] = _NO_FLAGS,
+    today: date = date.max,
 ) -> Loaded:
     """One route without a file: what `serve --upstream URL --path P --event-id L` runs.
 
@@ -91,9 +95,9 @@ def quick(
     if not document.has(("routes", 0, "name")):
         document.put(("routes", 0, "name"), _name_for(path), _CHOSEN)
     if any(document.has(("store", kind)) for kind in ("dsn", "embedded")):
-        return loading.finish()
+        return loading.finish(today)
     document.put(("store", "embedded"), ".", _CHOSEN)
-    loaded = loading.finish()
+    loaded = loading.finish(today)
     warning = Fault(
         ("store",),
         "an embedded Postgres on this machine, chosen because nothing names another",
@@ -129,7 +133,7 @@ class _Loading:
         self._note(expansion.run(self.document))
         self.files += expansion.files
 
-    def finish(self) -> Loaded:
+    def finish(self, today: date) -> Loaded:
         """Raises ConfigError with all that was found on the way."""
         settings = self._validated()
         if settings is None:
@@ -138,7 +142,7 @@ class _Loading:
         built = tuple(routes.build(one, self.folder) for one in settings.routes)
         memory = settings.limits.body_memory
         for here, one, route in _numbered(settings, built):
-            self._note(relations.route_faults(one, here))
+            self._note(relations.route_faults(one, here, today))
             self._note(routes.recipe_faults(one, route, here))
             # What stands in for a wrong value must not be found wanting beside another.
             if not self._touched((*here, "upstream", "url")):
@@ -189,7 +193,8 @@ class _Loading:
         return Problem("", self.document.name, None, message, "")
 
     def _loaded(self, settings: Settings, built: tuple[Route, ...]) -> Loaded:
-        notices, shortfalls = [], []
+        notices = [self.document.problem(fault) for fault in advice.process_faults(settings)]
+        shortfalls = []
         for here, one, route in _numbered(settings, built):
             notices += [self.document.problem(fault) for fault in advice.faults(one, route, here)]
             if short := advice.short_retention(one, route, here):

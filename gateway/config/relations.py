@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path as FilePath
 
 from gateway.config.addresses import Address
@@ -132,9 +133,14 @@ def _readable(path: Path, file: str, document: Document, folder: FilePath) -> It
         yield Fault(path, message, "write a file that exists")
 
 
-def route_faults(route: RouteSettings, here: Path) -> Iterator[Fault]:
+def route_faults(route: RouteSettings, here: Path, today: date) -> Iterator[Fault]:
     """Contradictions inside one route."""
     yield from _replies(route, here)
+    checked = route.promise.checked if route.promise else None
+    # Whoever looked may live where it is tomorrow already.
+    if checked is not None and today < date.max and checked > today + timedelta(days=1):
+        message = f"{checked} is in the future (today is {today})"
+        yield Fault((*here, "promise", "checked"), message, "write the day somebody last looked")
     if not route.methods:
         yield Fault((*here, "methods"), "is an empty list", "remove it for the usual methods")
 

@@ -33,6 +33,8 @@ class RouteFindings:
     """Hosts and path."""
     upstream: str
     mode: str
+    methods: str
+    """Those that carry events; others pass through."""
     event_id: str
     scope: str
     floor: str | None
@@ -122,6 +124,7 @@ def _route(loaded: Loaded, index: int, route: Route) -> RouteFindings:
         takes=f"{', '.join(route.hosts) or 'any host'} {route.path or '/'}",
         upstream=f"{upstream.scheme}://{upstream.authority}{upstream.path or ''}",
         mode=route.mode.value,
+        methods=" ".join(sorted(route.methods, key=_usual)),
         event_id=", ".join(describe(part) for part in route.recipe.parts),
         scope=", ".join(describe(part) for part in route.recipe.scope),
         floor=None if route.floor is None else format_duration(route.floor),
@@ -132,6 +135,12 @@ def _route(loaded: Loaded, index: int, route: Route) -> RouteFindings:
         promise_source=source,
         remarks=_remarks(route),
     )
+
+
+def _usual(method: str) -> tuple[int, str]:
+    """POST first: it is the one that matters."""
+    usual = ("POST", "PUT", "PATCH", "DELETE")
+    return usual.index(method) if method in usual else len(usual), method
 
 
 def _terms(loaded: Loaded, index: int, route: Route) -> tuple[Term, ...]:
@@ -208,6 +217,7 @@ def _with_key(route: Route) -> str:
 def _route_lines(route: RouteFindings) -> Iterable[str]:
     yield f"route {route.name}: {route.takes} -> {route.upstream}"
     yield f"  mode        {route.mode}"
+    yield f"  methods     {route.methods}"
     yield f"  event id    {route.event_id} (unique within {route.scope})"
     if route.floor is None:
         yield "  floor       unknown: no promise on file"

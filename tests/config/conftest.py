@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -63,7 +64,7 @@ def read(tmp_path: Path) -> Read:
         text: str,
         env: Mapping[str, str] | None = None,
         flags: Mapping[str, object] | None = None,
-        **options: bool,
+        **options: Any,
     ) -> Loaded:
         file = tmp_path / "gateway.yaml"
         file.write_text(dedent(text))
@@ -76,7 +77,7 @@ def read(tmp_path: Path) -> Read:
 def mistakes(read: Read) -> Mistakes:
     """The lines that are said about a text that cannot be used."""
 
-    def said(text: str, **given: Mapping[str, str]) -> list[str]:
+    def said(text: str, **given: Any) -> list[str]:
         with pytest.raises(ConfigError) as caught:
             read(text, **given)
         return str(caught.value).splitlines()

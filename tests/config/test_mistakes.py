@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from tests.config.conftest import Mistakes, Read, whole
@@ -63,7 +65,13 @@ IN_A_ROUTE = [
      "routes.0.refused_status: has 201, which mean success on this route; "
      "keep each status in one of the two lists"),
     ("methods: []", "routes.0.methods: is an empty list; remove it for the usual methods"),
-    ("methods: [PO ST]", "routes.0.methods.0: 'PO ST' is not a method; write one as in POST"),
+    ("methods: [PO ST]",
+     "routes.0.methods.0: 'PO ST' is not a method that carries events; did you mean POST?"),
+    ("methods: [PSOT]",
+     "routes.0.methods.0: 'PSOT' is not a method that carries events; did you mean POST?"),
+    ("methods: [POST, CONNECT]",
+     "routes.0.methods.1: 'CONNECT' is not a method that carries events; "
+     "write one of GET HEAD POST PUT PATCH DELETE OPTIONS"),
     ("duplicate_reply: {status: 409}",
      "routes.0.duplicate_reply.status: 409 would make the provider send the event again; "
      "write one from 200 to 299"),
@@ -171,6 +179,21 @@ PATHS = [
     ("hooks", "'hooks' does not start with a slash; write /hooks"),
     ("/hooks/", "'/hooks/' ends with a slash; write /hooks"),
     ("/a/../b", "'/a/../b' has . or .. in it; write the path that is really meant"),
+    (
+        "/hooks/*",
+        "'/hooks/*' has a wildcard, and a path has none; "
+        "write /hooks, which takes itself and what is below it",
+    ),
+    (
+        "/a/shop-{id}/x",
+        "'/a/shop-{id}/x' has a wildcard, and a path has none; "
+        "write /a, which takes itself and what is below it",
+    ),
+    (
+        "/<shop>",
+        "'/<shop>' has a wildcard, and a path has none; "
+        "write /, which takes itself and what is below it",
+    ),
     ("/a?b", "'/a?b' has a query or a fragment; write the path alone"),
     ("/ü", "'/ü' has characters that no target has; percent-encode them"),
 ]
@@ -275,6 +298,20 @@ def test_tls_goes_with_https_and_a_certificate_with_its_key(mistakes: Mistakes) 
     assert "routes.0.upstream.tls: is for https only; write an https url, or remove tls" in said
     assert "routes.0.upstream.tls.cert: has no key; write key: FILE beside it" in said
     assert "routes.0.upstream.tls.ca: cannot read" in said
+
+
+@pytest.mark.parametrize(("day", "taken"), [("2026-08-26", True), ("2026-08-27", False)])
+def test_nobody_can_have_looked_at_a_promise_after_tomorrow(
+    read: Read, mistakes: Mistakes, day: str, taken: bool
+) -> None:
+    text, today = whole(route=f"promise: {{checked: {day}}}"), date(2026, 8, 25)
+    if taken:
+        read(text, today=today)
+        return
+    assert _without_place(mistakes(text, today=today)) == [
+        "routes.0.promise.checked: 2026-08-27 is in the future (today is 2026-08-25); "
+        "write the day somebody last looked"
+    ]
 
 
 def test_everything_is_reported_in_one_run(mistakes: Mistakes) -> None:

@@ -56,6 +56,7 @@ WARNINGS = [
     (f"{PROMISE[:-1]}, timeout: 8s}}", "routes.0.upstream.timeout: the provider hangs up after 8s"),
     (f"{PROMISE[:-1]}, timeout: 7s}}", "routes.0.upstream.slot_timeout: the provider hangs up"),
     (f"{PROMISE[:-1]}, timeout: 1s}}", "routes.0.promise.timeout: 1s leaves no time to wait"),
+    ("methods: [PUT, DELETE]", "routes.0.methods: lacks POST"),
     ("mode: observe\nmissing_id: refuse", "routes.0.missing_id: has no effect in observe"),
     ("mode: observe\non_store_down: forward", "routes.0.on_store_down: has no effect in observe"),
 ]  # fmt: skip
@@ -66,6 +67,19 @@ def test_what_is_allowed_and_hardly_meant_is_a_warning(
     read: Read, lines: str, message: str
 ) -> None:
     assert any(message in warning for warning in read(whole(route=lines)).warnings)
+
+
+@pytest.mark.parametrize("everybody", ["0.0.0.0/0", '"::/0"'])
+def test_a_trust_in_everybody_is_a_warning(read: Read, everybody: str) -> None:
+    said = read(whole(top=f"trusted_proxies: [10.0.0.0/8, {everybody}]")).warnings
+    assert len(said) == 1
+    assert "gateway.yaml:2: trusted_proxies.1: " in said[0]
+    assert "trusts everybody" in said[0]
+
+
+def test_check_shows_the_methods_that_carry_events(read: Read) -> None:
+    said = report.as_text(check(read(whole(route="methods: [GET, PUT, post]"))))
+    assert "methods     POST PUT GET\n" in said
 
 
 def test_a_plain_route_has_no_warnings(read: Read) -> None:

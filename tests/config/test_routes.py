@@ -102,9 +102,9 @@ def test_a_lone_slash_takes_everything(read: Read) -> None:
 
 
 def test_hosts_and_methods_are_compared_without_case(read: Read) -> None:
-    route = route_of(read, "hosts: [Hooks.Example.COM]\nmethods: [post, Purge]")
+    route = route_of(read, "hosts: [Hooks.Example.COM]\nmethods: [post, Options]")
     assert route.hosts == ("hooks.example.com",)
-    assert route.methods == {"POST", "PURGE"}
+    assert route.methods == {"POST", "OPTIONS"}
 
 
 def test_a_promise_has_a_source_and_a_day(read: Read) -> None:
