@@ -14,9 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import assert_never
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_KINDS = ("header", "json", "form", "query", "literal")
+# JSONPath and its kin: $.data.items[0].id, data["event"].id
+_PATH_STEPS = re.compile(r"""[^.\[\]"'/$]+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +179,9 @@ def _header_name(text: str) -> str:
 
 def _parse_pointer(text: str) -> tuple[str, ...]:
     if not text.startswith("/"):
-        raise ValueError(f"the JSON pointer {text!r} must start with a slash; write json:/{text}")
+        raise ValueError(
+            f"the JSON pointer {text!r} must start with a slash; write json:{_pointer(text)}"
+        )
     if re.search(r"~(?![01])", text):
         raise ValueError(
             f"the JSON pointer {text!r} has a bare tilde; write ~0 for it (and ~1 for a slash)"
@@ -193,8 +199,24 @@ def _escaped(step: str) -> str:
     return step.replace("~", "~0").replace("/", "~1")
 
 
+def _pointer(text: str) -> str:
+    """What somebody meant who wrote a path in another notation."""
+    return "".join(f"/{_escaped(step)}" for step in _PATH_STEPS.findall(text)) or "/NAME"
+
+
 def _remedy(text: str) -> str:
-    return (
-        f"{text!r} is not a location; write header:NAME, json:/pointer, form:NAME, query:NAME, "
-        "literal:TEXT, sha256(LOCATION), or two of them divided by ' | '"
-    )
+    return f"{text!r} does not say where to look; write {_meant(text)}"
+
+
+def _meant(text: str) -> str:
+    kind, colon, rest = text.partition(":")
+    near = get_close_matches(kind.strip().lower(), _KINDS, 1)
+    if colon and rest.strip() and near:
+        return f"{near[0]}:{rest.strip()}"
+    if re.match(r"\$|/|[\w-]+(\.|\[)", text):
+        return f"json:{_pointer(text)}"
+    if not _TOKEN.fullmatch(text):
+        return "header:NAME, json:/pointer, form:NAME, query:NAME, or sha256(LOCATION)"
+    if "-" in text:
+        return f"header:{text}, or json:/{text}"
+    return f"json:/{text}, header:{text}, form:{text} or query:{text}"

@@ -86,13 +86,12 @@ IN_A_ROUTE = [
      "routes.0.duplicate_reply: 'xyz' is not one of standard, replay; "
      "write standard or replay"),
     ("event_type: type",
-     "routes.0.event_type: 'type' is not a location; write header:NAME, json:/pointer, form:NAME, "
-     "query:NAME, literal:TEXT, sha256(LOCATION), or two of them divided by ' | '"),
+     "routes.0.event_type: 'type' does not say where to look; "
+     "write json:/type, header:type, form:type or query:type"),
     ("event_type: json:type",
      "routes.0.event_type: the JSON pointer 'type' must start with a slash; write json:/type"),
     ("scope: headr:X-Shop",
-     "routes.0.scope: 'headr:X-Shop' is not a location; write header:NAME, json:/pointer, "
-     "form:NAME, query:NAME, literal:TEXT, sha256(LOCATION), or two of them divided by ' | '"),
+     "routes.0.scope: 'headr:X-Shop' does not say where to look; write header:X-Shop"),
     ("scope: header:Connection",
      "routes.0.scope: header:Connection ends at the gateway and never carries an id; "
      "write another header"),
