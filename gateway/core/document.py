@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -23,8 +23,12 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 class Document:
     """One body, parsed at most once in each way and only when asked for."""
 
+    __slots__ = ("_body", "_careful", "_plain")
+
     def __init__(self, body: bytes) -> None:
         self._body = body
+        self._plain: object = _UNREAD
+        self._careful: object = _UNREAD
 
     def text(self, pointer: tuple[str, ...], *, fractions: bool) -> str | None:
         """The text or whole number at a JSON pointer (RFC 6901); None without, or if it is blank.
@@ -33,13 +37,17 @@ class Document:
         """
         value = self._quickly(pointer)
         if value is _CANNOT_SAY:
-            value = _walk(self._carefully, pointer)
+            if self._careful is _UNREAD:
+                self._careful = _read_carefully(self._body)
+            value = _walk(self._careful, pointer)
         if not isinstance(value, str) or not value.strip():
             return None
         return value if fractions or not isinstance(value, _Fraction) else None
 
     def _quickly(self, pointer: tuple[str, ...]) -> object:
-        root = self._plainly
+        root = self._plain
+        if root is _UNREAD:
+            root = self._plain = _read_plainly(self._body)
         spellings = _spellings(pointer)
         if root is _CANNOT_SAY or spellings is None:
             return _CANNOT_SAY
@@ -51,37 +59,36 @@ class Document:
             return str(value)
         return _CANNOT_SAY if type(value) is float else value
 
-    @cached_property
-    def _plainly(self) -> object:
-        if b"\\u" in self._body:
-            return _CANNOT_SAY
-        try:
-            return json.loads(self._body.decode())
-        except (
-            ValueError,
-            RecursionError,
-        ):  # another encoding, an integer of 4,301 digits, no JSON
-            return _CANNOT_SAY
-
-    @cached_property
-    def _carefully(self) -> object:
-        try:
-            return json.loads(
-                self._body,
-                object_pairs_hook=_members,
-                parse_int=_integer,
-                parse_float=_Fraction,
-                parse_constant=_Fraction,
-            )
-        except (ValueError, RecursionError):  # UnicodeDecodeError, JSONDecodeError: ValueErrors
-            return None
-
 
 class _Fraction(str):
     """A JSON number that is not whole, or NaN and its kin; text as it was written."""
 
 
+# Not functools.cached_property: before Python 3.12 it takes a lock for each first reading.
+_UNREAD = object()
 _CANNOT_SAY = object()
+
+
+def _read_plainly(body: bytes) -> object:
+    if b"\\u" in body:
+        return _CANNOT_SAY
+    try:
+        return json.loads(body.decode())
+    except (ValueError, RecursionError):  # another encoding, an integer of 4,301 digits, no JSON
+        return _CANNOT_SAY
+
+
+def _read_carefully(body: bytes) -> object:
+    try:
+        return json.loads(
+            body,
+            object_pairs_hook=_members,
+            parse_int=_integer,
+            parse_float=_Fraction,
+            parse_constant=_Fraction,
+        )
+    except (ValueError, RecursionError):  # UnicodeDecodeError, JSONDecodeError: ValueErrors
+        return None
 
 
 @lru_cache(maxsize=1024)  # pointers come from the configuration

@@ -9,7 +9,7 @@ on which our decision rests is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -108,25 +108,36 @@ def outbound(
     # Without forwarding lines of our own, a sender's are none of our business.
     known = is_trusted(delivery.peer, trusted) if forwarding else True
     length = str(len(delivery.body)).encode()
-    # A length of 007 is the same, and not the same to every parser.
-    ours = {b"host": host, b"content-length": length}
-    lines: list[tuple[bytes, bytes]] = []
-    names = set()
-    for name, value in delivery.headers:
-        low = name.lower()
-        if not known and _dashed(low) in _FORWARDING:
-            continue
-        names.add(low)
-        lines.append((name, ours.get(low) or value))
-    if b"host" not in names:
+    lines, said = _own_lines(delivery.headers, host, length, trusted=known)
+    if b"host" not in said:
         lines.insert(0, (b"Host", host or upstream_host))
-    if delivery.body and b"content-length" not in names:
+    if delivery.body and b"content-length" not in said:
         lines.append((b"Content-Length", length))
     if forwarding:
-        lines = _with_forwarding(lines, delivery, trusted=known)
+        lines = _with_forwarding(lines, delivery, said)
     if marks is not None:
         lines.extend(_mark_lines(marks, lines))
     return tuple(lines)
+
+
+def _own_lines(
+    headers: RawHeaders, host: bytes | None, length: bytes, *, trusted: bool
+) -> tuple[list[tuple[bytes, bytes]], dict[bytes, bytes]]:
+    """The sender's lines as they go on, and what it said in those that decide something."""
+    lines: list[tuple[bytes, bytes]] = []
+    said: dict[bytes, bytes] = {}
+    for line in headers:
+        low = _decisive_name(line[0])
+        if low is not None:
+            if not trusted and low in _FORWARDING:
+                continue
+            said.setdefault(low, line[1])
+            if low == b"content-length":
+                line = (line[0], length)  # a length of 007 is the same, and not to every parser
+            elif low == b"host" and host is not None:
+                line = (line[0], host)
+        lines.append(line)
+    return lines, said
 
 
 def is_trusted(peer: str, networks: Networks) -> bool:
@@ -168,6 +179,7 @@ def reply_lines(headers: RawHeaders, *, body: bytes, bodiless: bool, complete: b
 
 # Many servers take 8 KiB of header lines in all, so one of ours must stay far below that.
 LONGEST_ID_LINE = 1024
+_UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]+")  # what percent-encoding leaves as it is
 _PLAIN_KEY = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,64}")
 
 
@@ -210,26 +222,36 @@ def _id_line(event_id: str) -> bytes:
 
     A percent-encoded id has no colon, so the two cannot be mistaken for each other.
     """
+    if len(event_id) <= LONGEST_ID_LINE and _UNRESERVED.fullmatch(event_id):
+        return event_id.encode()
     raw = event_id.encode("utf-8", "surrogatepass")
     line = quote(raw, safe="").encode()
     return line if len(line) <= LONGEST_ID_LINE else b"sha256:" + sha256(raw).hexdigest().encode()
 
 
 def _with_forwarding(
-    lines: list[tuple[bytes, bytes]], delivery: Delivery, *, trusted: bool
+    lines: list[tuple[bytes, bytes]], delivery: Delivery, said: Mapping[bytes, bytes]
 ) -> list[tuple[bytes, bytes]]:
     """A trusted hop's X-Forwarded-For is extended, the rest it said is kept, gaps are filled."""
-    peer, said, kept = delivery.peer.encode(), [], []
-    for name, value in lines:
-        if trusted and name.lower() == b"x-forwarded-for":
-            said.append(value)
-        else:
-            kept.append((name, value))
-    present = {name.lower() for name, _ in kept}
-    kept.append((b"X-Forwarded-For", b", ".join([*said, peer])))
-    if b"x-forwarded-proto" not in present:
-        kept.append((b"X-Forwarded-Proto", delivery.scheme.encode()))
-    host = delivery.header(b"host")
-    if host and b"x-forwarded-host" not in present:
-        kept.append((b"X-Forwarded-Host", host))
-    return kept
+    peer = delivery.peer.encode()
+    if b"x-forwarded-for" in said:
+        chain = [value for name, value in lines if name.lower() == b"x-forwarded-for"]
+        lines = [line for line in lines if line[0].lower() != b"x-forwarded-for"]
+        peer = b", ".join([*chain, peer])
+    lines.append((b"X-Forwarded-For", peer))
+    if b"x-forwarded-proto" not in said:
+        lines.append((b"X-Forwarded-Proto", delivery.scheme.encode()))
+    if b"host" in said and said[b"host"] and b"x-forwarded-host" not in said:
+        lines.append((b"X-Forwarded-Host", said[b"host"]))
+    return lines
+
+
+_DECISIVE = _FORWARDING | {b"host", b"content-length"}
+
+
+@lru_cache(maxsize=512)  # as for `ends_here`
+def _decisive_name(name: bytes) -> bytes | None:
+    """The lower-case name of a line on which `outbound` has an opinion; dashes for underscores."""
+    low = name.lower()
+    dashed = _dashed(low)
+    return dashed if low in _DECISIVE or dashed in _FORWARDING else None

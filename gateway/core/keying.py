@@ -17,7 +17,7 @@ import hashlib
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import assert_never
 from urllib.parse import parse_qsl
 
@@ -76,8 +76,12 @@ class Conflicting:
 class Reading:
     """One delivery, read for its id, type and time; parsed once, and only when asked for."""
 
+    __slots__ = ("_document", "_form", "delivery")
+
     def __init__(self, delivery: Delivery) -> None:
         self.delivery = delivery
+        self._document: Document | None = None
+        self._form: list[tuple[str, str]] | None = None
 
     def identify(self, recipe: Recipe) -> EventKey | Missing | Conflicting:
         """The event's key under a route's recipe."""
@@ -110,9 +114,9 @@ class Reading:
             case Json():
                 return self._json(location, fractions=fractions)
             case Form(name):
-                return _only(self._form, name, describe(location))
+                return _only(self._form_pairs(), name, describe(location))
             case Query(name):
-                return _only(self._query, name, describe(location))
+                return _only(self._query_pairs(), name, describe(location))
             case Literal(text):
                 return text
             case Sha256(inner):
@@ -152,10 +156,17 @@ class Reading:
             return Conflicting(where, "bytes that are not UTF-8")
 
     def _json(self, location: Json, *, fractions: bool) -> str | Missing:
-        text = self._document.text(location.pointer, fractions=fractions)
+        document = self._document
+        if document is None:
+            document = self._document = Document(self._json_body())
+        text = document.text(location.pointer, fractions=fractions)
         return Missing(describe(location)) if text is None else text
 
-    @cached_property
+    def _json_body(self) -> bytes:
+        # No packed body begins like a JSON object or list, so there is nothing to look up.
+        plain = self.delivery.body[:1] in (b"{", b"[")
+        return self.delivery.body if plain else self._plain_body()
+
     def _plain_body(self) -> bytes:
         body = self.delivery.body
         coding = (self.delivery.header(b"content-encoding") or b"").strip().lower()
@@ -163,18 +174,12 @@ class Reading:
             return _inflate(body, zlib.MAX_WBITS | 16)
         return _inflate(body, zlib.MAX_WBITS) if coding == b"deflate" else body
 
-    @cached_property
-    def _document(self) -> Document:
-        # No packed body begins like a JSON object or list, so there is nothing to look up.
-        plain = self.delivery.body[:1] in (b"{", b"[")
-        return Document(self.delivery.body if plain else self._plain_body)
+    def _form_pairs(self) -> list[tuple[str, str]]:
+        if self._form is None:
+            self._form = _pairs(self._plain_body())
+        return self._form
 
-    @cached_property
-    def _form(self) -> list[tuple[str, str]]:
-        return _pairs(self._plain_body)
-
-    @cached_property
-    def _query(self) -> list[tuple[str, str]]:
+    def _query_pairs(self) -> list[tuple[str, str]]:
         return _pairs(self.delivery.target.partition("?")[2].encode("latin-1"))
 
 
