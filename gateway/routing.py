@@ -47,6 +47,7 @@ class Routing:
         # Of earlier configurations. A request that began under one holds its hop, before it sends
         # too, so what is still here may still be used.
         self._replaced: WeakSet[Hop] = WeakSet()
+        self._unclosed: list[Hop] = []
         self._trusted: Networks = ()
         self._table = RouteTable(())
 
@@ -69,11 +70,12 @@ class Routing:
         kept = {id(running.hop) for running in self._running.values()}
         gone = [old.hop for old in before.values() if id(old.hop) not in kept]
         self._replaced.update(gone)
+        self._unclosed += gone
 
     async def close_replaced(self) -> None:
         """Close the idle connections of earlier configurations."""
-        for hop in tuple(self._replaced):
-            await hop.close()
+        while self._unclosed:
+            await self._unclosed.pop().close()
 
     def certificates(self) -> Iterator[tuple[str, float]]:
         """Route and expiry (epoch seconds) of each consumer certificate that was seen."""

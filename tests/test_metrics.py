@@ -1,12 +1,18 @@
-"""What strangers send may not break, nor fill, what Prometheus reads."""
+"""What Prometheus reads: what is told moves it, and what strangers send does not break it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.core.answer import Reason, Verdict
 from gateway.core.retention import Shape
+from gateway.core.route import Mode
 from gateway.metrics import LONGEST_TYPE, TYPES_PER_ROUTE, Metrics
+from tests.flow.world import ROUTE
 
 
 def types(metrics: Metrics, name: str = "dedup_events_total") -> dict[str, float]:
@@ -57,3 +63,109 @@ def test_a_type_that_no_consumer_accepted_is_never_a_label() -> None:
     metrics = Metrics()
     metrics.duplicate("orders", "forged", Shape.RETRY, 1.0)
     assert types(metrics, "dedup_duplicates_total") == {"other": 1}
+
+
+def page(metrics: Metrics) -> dict[tuple[str, ...], float]:
+    """Every sample by its name and its values in the order of labels' names, buckets left out."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(metrics.render()[0].decode())
+        for sample in family.samples
+        if not sample.name.endswith("_bucket")
+    }
+
+
+ZERO_AT_FIRST: list[tuple[Callable[[Metrics], None], tuple[str, ...]]] = [
+    (lambda m: m.request("orders"), ("dedup_requests_total", "orders")),
+    (lambda m: m.takeover("orders"), ("dedup_takeovers_total", "orders")),
+    (lambda m: m.late_success("orders"), ("dedup_late_successes_total", "orders")),
+    (lambda m: m.possible_double("orders"), ("dedup_possible_doubles_total", "orders")),
+    (lambda m: m.stale("orders"), ("dedup_stale_events_total", "orders")),
+    (lambda m: m.mismatch("orders"), ("dedup_payload_mismatches_total", "orders")),
+    (
+        lambda m: m.delivery("orders", Verdict.FIRST),
+        ("dedup_deliveries_total", "orders", "first"),
+    ),
+    (
+        lambda m: m.forward("orders", "refused", 9, slow=True),
+        ("dedup_slow_forwards_total", "orders"),
+    ),
+    (
+        lambda m: m.forward("orders", "refused", 9, slow=False),
+        ("dedup_forwards_total", "refused", "orders"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("told", "sample"), ZERO_AT_FIRST)
+def test_a_counter_that_an_alert_rests_on_is_zero_before_it_is_one(
+    told: Callable[[Metrics], None], sample: tuple[str, ...]
+) -> None:
+    metrics = Metrics()
+    metrics.routes([ROUTE])
+    assert page(metrics)[sample] == 0
+    told(metrics)
+    assert page(metrics)[sample] == 1
+
+
+def test_a_forward_moves_its_outcome_and_its_duration_and_not_the_slow_ones() -> None:
+    metrics = Metrics()
+    metrics.routes([ROUTE])
+    metrics.forward("orders", "delivered", 2.5, slow=False)
+    found = page(metrics)
+    assert found["dedup_forward_duration_seconds_sum", "orders"] == 2.5
+    assert found["dedup_slow_forwards_total", "orders"] == 0
+
+
+def test_what_was_turned_away_and_what_failed_is_counted_by_its_kind() -> None:
+    metrics = Metrics()
+    metrics.rejection("", Reason.NO_ROUTE)
+    metrics.store_error("timeout")
+    metrics.duplicate("orders", None, Shape.REDRIVE, 86400.0)
+    found = page(metrics)
+    assert found["dedup_rejected_total", "no_route", ""] == 1
+    assert found["dedup_store_errors_total", "timeout"] == 1
+    assert found["dedup_duplicate_age_seconds_sum", "orders"] == 86400
+
+
+def test_only_statements_on_the_claims_are_claims_durations() -> None:
+    metrics = Metrics()
+    metrics.statement("arrive", 0.5, 3)
+    metrics.statement("health", 0.5, 1)
+    timed = [key for key in page(metrics) if key[0] == "dedup_claim_duration_seconds_sum"]
+    assert timed == [("dedup_claim_duration_seconds_sum", "arrive")]
+
+
+def test_the_facts_of_a_route_go_with_it() -> None:
+    metrics = Metrics()
+    metrics.routes([ROUTE])
+    found = page(metrics)
+    assert found["dedup_retention_floor_seconds", "orders"] == 33 * 86400
+    assert found["dedup_promise_retry_horizon_seconds", "orders"] == 3 * 86400
+    assert found["dedup_promise_timeout_seconds", "orders"] == 1.4
+    assert found["dedup_retention_seconds", "orders"] == 45 * 86400
+    metrics.routes([replace(ROUTE, name="invoices", promise=None, mode=Mode.OBSERVE)])
+    found = page(metrics)
+    assert found["dedup_route_info", "observe", "invoices"] == 1
+    assert not [key for key in found if key[0] == "dedup_route_info" and "orders" in key]
+    assert not [key for key in found if key[0] == "dedup_retention_floor_seconds"]
+
+
+def test_gauges_say_how_things_stand_at_the_scrape() -> None:
+    metrics, up, pending = Metrics(), True, 3
+    metrics.watch(
+        store_up=lambda: up, pending=lambda: pending, certificates=lambda: [("orders", 1e9)]
+    )
+    assert page(metrics)["dedup_store_up",] == 1
+    assert page(metrics)["dedup_pending_settlements",] == 3
+    assert page(metrics)["dedup_upstream_certificate_expiry_timestamp_seconds", "orders"] == 1e9
+    up, pending = False, 0
+    assert page(metrics)["dedup_store_up",] == 0
+    assert page(metrics)["dedup_pending_settlements",] == 0
+
+
+def test_a_reload_counts_as_good_until_one_was_not() -> None:
+    metrics = Metrics()
+    assert page(metrics)["dedup_config_last_reload_successful",] == 1
+    metrics.reloaded(False)
+    assert page(metrics)["dedup_config_last_reload_successful",] == 0

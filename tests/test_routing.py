@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 from dataclasses import replace
+from ipaddress import ip_network
 
 from gateway.core.answer import Unanswered, Verdict
 from gateway.core.route import Route
@@ -56,6 +57,44 @@ async def test_hops_of_earlier_configurations_are_forgotten_once_nobody_uses_the
     gc.collect()
     assert len(made) == 10
     assert sum(isinstance(thing, Hop) for thing in gc.get_objects()) == 1
+    await world.end()
+
+
+async def test_other_proxies_to_trust_or_renewed_certificates_are_taken_up(tmp_path):
+    world = World()
+    ca = tmp_path / "ca.pem"
+    routing = Routing(world.shared, lambda route: new_hop(plain))
+    plain = ROUTE
+    tls = replace(ROUTE.upstream, tls=replace(ROUTE.upstream.tls, ca=str(ca)))
+    route = replace(ROUTE, upstream=tls)
+    ca.write_text("old")
+    routing.use((route,), ())
+    first = routing.find("/hooks/orders", None)
+    routing.use((route,), (ip_network("10.0.0.0/8"),))
+    second = routing.find("/hooks/orders", None)
+    ca.write_text("new")
+    routing.use((route,), (ip_network("10.0.0.0/8"),))
+    third = routing.find("/hooks/orders", None)
+    assert len({id(first), id(second), id(third)}) == 3
+    await world.end()
+
+
+async def test_the_idle_connections_of_a_replaced_hop_are_closed():
+    world, closed = World(), []
+
+    class Noted(Hop):
+        async def close(self) -> None:
+            closed.append(self)
+            await super().close()
+
+    def noted(route: Route) -> Hop:
+        return Noted(route.upstream, route.status, clock=time.monotonic, at=nowhere)
+
+    routing = Routing(world.shared, noted)
+    routing.use((ROUTE,), ())
+    routing.use((replace(ROUTE, upstream=replace(ROUTE.upstream, port=3001)),), ())
+    await routing.close_replaced()
+    assert len(closed) == 1
     await world.end()
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from dataclasses import replace
 
-from gateway.core.answer import Busy
-from tests.flow.world import Gate, World, fingerprints_differ, says
+from gateway.core.answer import Busy, Reason
+from gateway.flow.forward import Sender
+from gateway.flow.receive import ForwardRoute
+from tests.flow.world import Gate, World, delivery, fingerprints_differ, says
 
 
 async def test_another_body_is_counted_once_however_long_its_delivery_waits(world, make_world):
@@ -32,3 +37,38 @@ async def test_another_body_is_counted_of_a_waiter_in_the_holders_process_too(wo
     gate.open()
     await asyncio.gather(first, same, changed)
     assert world.counted["mismatch"] == 2
+
+
+async def test_a_mark_that_an_old_event_got_stays_on_later_attempts_and_counts_once(world):
+    old = world.shop.claims.now - 46 * 86400
+    world.consumer.answers(says(401), says(200))
+    for _ in range(2):
+        await world.deliver("evt_old", at=old)
+    assert [request.marked for request in world.consumer.received] == [True, True]
+    assert world.counted["stale"] == 1
+
+
+async def test_a_success_counts_as_a_possible_double_only_after_doubt(world):
+    world.consumer.answers(says(401), says(200))
+    await world.deliver(type="order.paid")
+    await world.deliver(type="order.paid")
+    assert world.counted["event", "order.paid"] == 1
+    assert world.counted["possible_double"] == 0
+
+
+async def test_a_refusal_for_want_of_the_store_is_a_rejection_and_no_delivery(world):
+    world.shop.away = True
+    await world.deliver()
+    assert world.counted["rejection", Reason.STORE_AWAY] == 1
+    assert not [name for name in world.counted.by if name[0] == "delivery"]
+
+
+async def test_a_delivery_is_a_line_only_where_that_is_asked_for(world, caplog):
+    caplog.set_level(logging.INFO, "gateway")
+    await world.deliver()
+    assert [line.message for line in caplog.records] == ["delivery"]
+    caplog.clear()
+    sender = Sender(world.route, world.consumer, (), world.counted, time.monotonic)
+    quiet = ForwardRoute(world.route, sender, replace(world.shared, log_deliveries=False))
+    await quiet.receive(delivery("evt_2"))
+    assert not caplog.records
