@@ -34,6 +34,7 @@ EVENTS = {
     "settle_postponed": "a settlement did not reach the store at once and is repeated",
     "settlement_dropped": "a settlement was given up",
     "stale_event": "a new event is older than the retention",
+    "start_failed": "why the gateway could not start",
     "started": "the gateway runs",
     "stopped": "the gateway has ended",
     "store_away": "the store does not answer or takes no writes",

@@ -17,7 +17,7 @@ from gateway.config.loaded import (
     changed,
     fingerprint,
 )
-from gateway.config.loading import load, quick
+from gateway.config.loading import load, load_store, quick
 from gateway.config.problems import ConfigError, Problem
 from gateway.config.report import Findings, check
 from gateway.config.sample import Sample, try_sample
@@ -37,6 +37,7 @@ __all__ = [
     "check",
     "fingerprint",
     "load",
+    "load_store",
     "quick",
     "schema",
     "try_sample",

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from gateway.core.headers import Networks
 
 _PORT = re.compile(r"[0-9]{1,5}")
+_HIGHEST_PORT = 65535
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
 _VISIBLE = re.compile(r"[!-~]*")
 # What frameworks and other proxies use for "anything here".
@@ -42,7 +43,9 @@ class Url:
 def address(said: str) -> Address:
     """`0.0.0.0:8080`, `[::1]:8080`; port 0 is any free one."""
     place, colon, port = said.rpartition(":")
-    if not colon or not _PORT.fullmatch(port) or int(port) > 65535:
+    if colon and re.fullmatch("[0-9]+", port):
+        _port_exists(port, said)
+    if not colon or not _PORT.fullmatch(port):
         raise ValueError(f"{said!r} is not an address with a port; write it as in 127.0.0.1:8080")
     if not place or (":" in place and not place.startswith("[")):
         raise ValueError(f"{said!r} is not a host and a port; write 0.0.0.0:{port} or [::]:{port}")
@@ -99,13 +102,15 @@ def url(said: str) -> Url:
     """`http://127.0.0.1:3000`, `https://billing.internal/base`."""
     scheme, divider, rest = said.partition("://")
     if not divider or scheme not in ("http", "https"):
-        raise ValueError(f"{_redacted(said)!r} is not an http or https URL; write http://HOST:PORT")
+        raise ValueError(f"{redacted(said)!r} is not an http or https URL; write http://HOST:PORT")
     if "@" in rest.partition("/")[0]:
         raise ValueError("has a user name or password in it; write the URL without them")
     if "?" in rest or "#" in rest:
         raise ValueError("has a query or a fragment; write the URL without, the sender's follows")
     if not _VISIBLE.fullmatch(said):
         raise ValueError(f"{said!r} has characters that no URL has; percent-encode them")
+    if behind := re.search(r":([0-9]+)(/|$)", rest):
+        _port_exists(behind[1], said)
     try:
         parts = urlsplit(said)
         name, port = parts.hostname or "", parts.port
@@ -130,11 +135,17 @@ def authority(said: str) -> str:
     return said
 
 
+def _port_exists(port: str, said: str) -> None:
+    if int(port[:9]) > _HIGHEST_PORT:
+        raise ValueError(f"{said!r} has a port above {_HIGHEST_PORT}; write one up to that")
+
+
 def _without_dots(path: str, said: str) -> None:
     if any(step in (".", "..") for step in path.split("/")):
         raise ValueError(f"{said!r} has . or .. in it; write the path that is really meant")
 
 
-def _redacted(said: str) -> str:
+def redacted(said: str) -> str:
+    """An address without the user name and password in it."""
     # People paste URLs with passwords into the wrong place, and mistakes end up in logs.
     return re.sub(r"//[^/]*@", "//***@", said)

@@ -84,6 +84,15 @@ class Document:
             here = _get(here, step)
         return True
 
+    def text(self, path: Path) -> str | None:
+        """The text at a place; None where there is none, or something larger."""
+        here: Value = self.root
+        for step in path:
+            if isinstance(here, str) or not _has(here, step):
+                return None
+            here = _get(here, step)
+        return here if isinstance(here, str) else None
+
     def drop(self, path: Path) -> None:
         """Take a member out, as if nobody had written it."""
         here: Value = self.root

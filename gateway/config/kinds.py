@@ -168,8 +168,9 @@ def one_of(choices: type[E]) -> Callable[[object], E]:
         if said in words:
             return choices(said)
         near = get_close_matches(said, words, 1)
-        meant = f"did you mean {near[0]}?" if near else "write " + " or ".join(words)
-        raise ValueError(f"{said!r} is not one of {', '.join(words)}; {meant}")
+        if near:
+            raise ValueError(f"{said!r} is not one of {', '.join(words)}; did you mean {near[0]}?")
+        raise ValueError(f"{said!r} means nothing here; write {' or '.join(words)}")
 
     return choose
 

@@ -18,7 +18,14 @@ from gateway.config.document import Document, Value
 from gateway.config.problems import Origin, Path, Problem, dotted
 
 PREFIX = "DEDUP__"
-_DOTTED: Mapping[str, Path] = {}
+# Flags that are not called as their setting is.
+_FLAGS: Mapping[str, Path] = {
+    "admin": ("admin", "listen"),
+    "embedded": ("store", "embedded"),
+    "upstream": ("routes", 0, "upstream", "url"),
+    "path": ("routes", 0, "path"),
+    "event_id": ("routes", 0, "event_id"),
+}
 
 
 def lay_environment(document: Document, env: Mapping[str, str]) -> list[Problem]:
@@ -37,18 +44,13 @@ def lay_environment(document: Document, env: Mapping[str, str]) -> list[Problem]
     return problems
 
 
-def lay_flags(
-    document: Document, flags: Mapping[str, object], *, at: Mapping[str, Path] = _DOTTED
-) -> list[Problem]:
-    """Put flags over everything else; `None` is a flag that was not given.
-
-    `at`: the setting that each means; without an entry its name is the dotted path (`store.dsn`).
-    """
+def lay_flags(document: Document, flags: Mapping[str, object]) -> list[Problem]:
+    """Put flags over everything else; `None` is a flag that was not given."""
     problems = []
     for name, given in flags.items():
         if given is None:
             continue
-        path = at.get(name) or tuple(_step(step) for step in name.split("."))
+        path = _FLAGS.get(name) or tuple(_step(step) for step in name.split("."))
         origin = Origin("flag --" + name.replace(".", "-").replace("_", "-"))
         value: Value = (
             [str(one) for one in given] if isinstance(given, list | tuple) else str(given)

@@ -82,15 +82,8 @@ def quick(
     document = Document("command line")
     loading = _Loading(document, FilePath())
     loading.problems += layers.lay_environment(document, env)
-    loading.problems += layers.lay_flags(
-        document,
-        {"upstream": upstream_url, "path": path, "event-id": event_id},
-        at={
-            "upstream": ("routes", 0, "upstream", "url"),
-            "path": ("routes", 0, "path"),
-            "event-id": ("routes", 0, "event_id"),
-        },
-    )
+    route = {"upstream": upstream_url, "path": path, "event_id": event_id}
+    loading.problems += layers.lay_flags(document, route)
     loading.problems += layers.lay_flags(document, flags)
     if not document.has(("routes", 0, "name")):
         document.put(("routes", 0, "name"), _name_for(path), _CHOSEN)
@@ -107,6 +100,26 @@ def quick(
     return replace(loaded, store=Embedded(path=None, user=None), notices=(*loaded.notices, notice))
 
 
+def load_store(path: FilePath | None, *, env: Mapping[str, str]) -> Dsn | Embedded:
+    """Where claims are kept; no other setting has to be there, nor a variable that it names.
+
+    Raises ConfigError.
+    """
+    name = "settings" if path is None else path.name
+    loading = _Loading(Document(name), FilePath() if path is None else path.parent)
+    if path is not None:
+        loading.read(path)
+    root = loading.document.root
+    loading.document.root = {"store": root["store"]} if "store" in root else {}
+    loading.expand(env, required=True)
+    mine = {name: env[name] for name in env if name.startswith(f"{layers.PREFIX}STORE__")}
+    loading.problems += layers.lay_environment(loading.document, mine)
+    whatever = {"upstream": "http://consumer.invalid", "path": "/", "event_id": "json:/id"}
+    layers.lay_flags(loading.document, whatever)
+    loading.document.put(("routes", 0, "name"), "any", _CHOSEN)
+    return loading.finish(date.max).store
+
+
 @dataclass(slots=True)
 class _Loading:
     document: Document
@@ -119,9 +132,10 @@ class _Loading:
         try:
             text = path.read_text("utf-8")
         except OSError as error:
-            raise ConfigError([self._unreadable(f"cannot read {path}: {error.strerror}")]) from None
+            what = str(error.strerror).lower()
+            raise ConfigError([_unusable(path, f"cannot be read: {what}")]) from None
         except UnicodeDecodeError:
-            raise ConfigError([self._unreadable("is not UTF-8; save it as plain UTF-8")]) from None
+            raise ConfigError([_unusable(path, "is not UTF-8; save it as plain UTF-8")]) from None
         self.document, problems = yaml_lines.read(text, path.name)
         if problems and not self.document.root:
             raise ConfigError(problems)
@@ -189,9 +203,6 @@ class _Loading:
 
         return sorted(self.problems, key=place)
 
-    def _unreadable(self, message: str) -> Problem:
-        return Problem("", self.document.name, None, message, "")
-
     def _loaded(self, settings: Settings, built: tuple[Route, ...]) -> Loaded:
         notices = [self.document.problem(fault) for fault in advice.process_faults(settings)]
         shortfalls = []
@@ -245,6 +256,10 @@ class _Loading:
         theirs = [route.upstream.tls for route in built]
         names += [name for tls in theirs for name in (tls.ca, tls.cert, tls.key) if name]
         return [FilePath(name) for name in dict.fromkeys(names)]
+
+
+def _unusable(path: FilePath, message: str) -> Problem:
+    return Problem("", str(path), None, message, "")
 
 
 def _name_for(path: str) -> str:

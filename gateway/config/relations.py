@@ -167,7 +167,8 @@ def tls_faults(route: RouteSettings, here: Path) -> Iterator[Fault]:
 def _replies(route: RouteSettings, here: Path) -> Iterator[Fault]:
     both = set(route.refused_status or ()) & {*range(200, 300), *route.success_status}
     if both:
-        message = f"has {', '.join(map(str, sorted(both)))}, which mean success on this route"
+        mean = "mean" if len(both) > 1 else "means"
+        message = f"has {', '.join(map(str, sorted(both)))}, which {mean} success on this route"
         yield Fault((*here, "refused_status"), message, "keep each status in one of the two lists")
     reply = route.duplicate_reply
     if isinstance(reply, FixedReplySettings):

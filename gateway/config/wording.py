@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from gateway.config.addresses import redacted
 from gateway.config.document import Document
 from gateway.config.problems import Fault, Path, dotted
 from gateway.config.settings import Settings
@@ -25,6 +26,11 @@ _EXAMPLES = {
 }
 
 
+_NO_MAPPING = "is not a mapping"
+# Settings that people write as their most important member.
+_INSIDE = {"upstream": "url", "admin": "listen", "store": "dsn"}
+
+
 def faults(error: ValidationError, document: Document) -> list[Fault]:
     """Each of pydantic's errors, once."""
     found = []
@@ -33,8 +39,16 @@ def faults(error: ValidationError, document: Document) -> list[Fault]:
         last = one["loc"][-1:] if one["type"] in ("missing", "extra_forbidden") else ()
         path = document.known(one["loc"][: len(one["loc"]) - len(last)]) + last
         message, remedy = _said(one["type"], one, path)
+        if message == _NO_MAPPING and (inside := _INSIDE.get(str(path[-1]))):
+            remedy = _as_mapping(str(path[-1]), inside, document.text(path))
         found.append(Fault(path, message, remedy))
     return found
+
+
+def _as_mapping(name: str, inside: str, text: str | None) -> str:
+    # A store's address may hold a password, and so may anybody's URL.
+    shown = "…" if text is None or name == "store" else redacted(text)
+    return f'write {name}: {{{inside}: "{shown}"}}'
 
 
 def _said(kind: str, error: Any, path: Path) -> tuple[str, str]:
@@ -47,7 +61,7 @@ def _said(kind: str, error: Any, path: Path) -> tuple[str, str]:
         case "extra_forbidden":
             return "unknown setting", _meant(path)
         case "model_type" | "model_attributes_type" | "dict_type":
-            return "is not a mapping", "write its settings as name: value, indented below it"
+            return _NO_MAPPING, "write its settings as name: value, indented below it"
         case "list_type" | "tuple_type":
             return "is not a list", "write its items with a dash each, or in [brackets]"
         case _:

@@ -15,16 +15,39 @@ from gateway.config.problems import Origin, Path, Problem, dotted
 MOST_VALUES = 20_000
 _EMPTY = frozenset({"", "~", "null", "Null", "NULL"})
 _PLAIN_TAGS = frozenset({f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq")})
-# What PyYAML says, and what people nearly always meant.
-_REMEDIES = {
-    "cannot start any token": "quote the value; a tab must be blanks",
-    "undefined alias": "quote a value that starts with *",
-    "mapping values are not allowed": "quote a value that has ': ' in it, or mend the indentation",
-    "expected ',' or '}'": 'quote a value with braces or brackets in it, as in "${NAME}"',
-    "expected ',' or ']'": 'quote a value with braces or brackets in it, as in "${NAME}"',
-    "expected alphabetic or numeric": "quote a value that starts with * or &",
-    "could not find expected ':'": "write name: value, with a blank after the colon",
-    "but found another document": "keep one document in the file, without ---",
+_BRACES = "braces or brackets are not closed", 'quote a value that has some, as in "${NAME}"'
+# What the parser says, in other words, and what people nearly always meant.
+_WORDS = {
+    "'\\t' that cannot start": ("a tab is no indentation", "write blanks"),
+    "cannot start any token": ("a value begins with a sign that YAML keeps for itself", "quote it"),
+    "undefined alias": (
+        "* refers to a name that nothing has (&name)",
+        "quote a value that starts with *",
+    ),
+    "mapping values are not allowed": (
+        "a second ': ' in one line, or an indentation that nothing explains",
+        "quote a value that has ': ' in it, or mend the indentation",
+    ),
+    "expected ',' or '}'": _BRACES,
+    "expected ',' or ']'": _BRACES,
+    "expected the node content": _BRACES,
+    "expected alphabetic or numeric": (
+        "* and & begin a name here",
+        "quote a value that starts with * or &",
+    ),
+    "could not find expected ':'": (
+        "a line without name and value",
+        "write name: value, with a blank after the colon",
+    ),
+    "expected <block end>": (
+        "an indentation that does not fit the lines above",
+        "indent what belongs together alike",
+    ),
+    "end of stream": ("a quotation mark is not closed", "close it"),
+    "but found another document": (
+        "more than one document",
+        "keep one in the file, without ---",
+    ),
 }
 
 
@@ -35,7 +58,8 @@ def read(text: str, name: str) -> tuple[Document, list[Problem]]:
         node = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
-        reader.wrong((), line, f"not YAML: {error.problem}", _remedy(str(error.problem)))
+        message, remedy = _in_our_words(str(error.problem))
+        reader.wrong((), line, f"not YAML: {message}", remedy)
     except yaml.YAMLError as error:
         reader.wrong((), None, f"not YAML: {error}".replace("\n", " "), "save it as plain UTF-8")
     except RecursionError:
@@ -150,8 +174,8 @@ def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _remedy(problem: str) -> str:
-    for said, remedy in _REMEDIES.items():
+def _in_our_words(problem: str) -> tuple[str, str]:
+    for said, words in _WORDS.items():
         if said in problem:
-            return remedy
-    return "mend the line"
+            return words
+    return problem, "mend the line"

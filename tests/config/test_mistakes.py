@@ -20,7 +20,7 @@ IN_A_ROUTE = [
     ),
     (
         "mode: off",
-        "routes.0.mode: 'off' is not one of observe, forward; write observe or forward",
+        "routes.0.mode: 'off' means nothing here; write observe or forward",
     ),
     (
         "retention: 30",
@@ -62,7 +62,10 @@ IN_A_ROUTE = [
     ("success_status: [409, 601]",
      "routes.0.success_status.1: '601' is not a final HTTP status; write one from 200 to 599"),
     ("refused_status: [400, 201]",
-     "routes.0.refused_status: has 201, which mean success on this route; "
+     "routes.0.refused_status: has 201, which means success on this route; "
+     "keep each status in one of the two lists"),
+    ("refused_status: [202, 201]",
+     "routes.0.refused_status: has 201, 202, which mean success on this route; "
      "keep each status in one of the two lists"),
     ("methods: []", "routes.0.methods: is an empty list; remove it for the usual methods"),
     ("methods: [PO ST]",
@@ -83,8 +86,7 @@ IN_A_ROUTE = [
      "routes.0.duplicate_reply.body: is a mapping here; "
      'write one value, in "quotes" if it has {, [ or ": " in it'),
     ("duplicate_reply: xyz",
-     "routes.0.duplicate_reply: 'xyz' is not one of standard, replay; "
-     "write standard or replay"),
+     "routes.0.duplicate_reply: 'xyz' means nothing here; write standard or replay"),
     ("event_type: type",
      "routes.0.event_type: 'type' does not say where to look; "
      "write json:/type, header:type, form:type or query:type"),
@@ -157,7 +159,7 @@ UPSTREAMS = [
     ),
     ("http://", "'http://' has no usable host and port; write http://HOST:PORT"),
     ("http://x:0", "'http://x:0' has no usable host and port; write http://HOST:PORT"),
-    ("http://x:99999", "'http://x:99999' has no usable host and port; write http://HOST:PORT"),
+    ("http://x:99999", "'http://x:99999' has a port above 65535; write one up to that"),
     ("http://[::1", "'http://[::1' has no usable host and port; write http://HOST:PORT"),
     ("http://x/ü", "'http://x/ü' has characters that no URL has; percent-encode them"),
     ("http://x/a/../b", "'http://x/a/../b' has . or .. in it; write the path that is really meant"),
@@ -172,6 +174,16 @@ def test_an_upstream_that_cannot_be_meant_is_refused(
 ) -> None:
     text = whole().replace("http://127.0.0.1:3000", url)
     assert mistakes(text) == [f"gateway.yaml:6: routes.0.upstream.url: {message}"]
+
+
+def test_an_upstream_that_is_only_its_address_is_shown_as_it_is_written(
+    mistakes: Mistakes,
+) -> None:
+    text = whole().replace('{url: "http://127.0.0.1:3000"}', "http://u:secret@127.0.0.1:3000")
+    assert mistakes(text) == [
+        "gateway.yaml:6: routes.0.upstream: is not a mapping; "
+        'write upstream: {url: "http://***@127.0.0.1:3000"}'
+    ]
 
 
 PATHS = [
@@ -225,6 +237,10 @@ def test_a_literal_beside_an_id_is_fine(read: Read) -> None:
 
 AT_THE_TOP = [
     ("listen: 8080", "listen: '8080' is not an address with a port; write it as in 127.0.0.1:8080"),
+    ("listen: 127.0.0.1:80800",
+     "listen: '127.0.0.1:80800' has a port above 65535; write one up to that"),
+    ("admin: 127.0.0.1:9",
+     'admin: is not a mapping; write admin: {listen: "127.0.0.1:9"}'),
     ("listen: :8080",
      "listen: ':8080' is not a host and a port; write 0.0.0.0:8080 or [::]:8080"),
     ("listen: []", "listen: is an empty list; write listen: 127.0.0.1:8080"),
@@ -261,6 +277,8 @@ STORES = [
     ("store: {}", "store: names no store; write dsn: or embedded: under it"),
     ("store: {dsn: 'postgresql://h/d', embedded: ./data}",
      "store: has both dsn and embedded; keep one of the two"),
+    ("store: postgresql://u:secret@h/d",
+     'store: is not a mapping; write store: {dsn: "…"}'),
     ("store: {dsn: 'mysql://u:secret@h/d'}",
      "store.dsn: is not a Postgres URL; write postgresql://user:password@host/database"),
     ("store: {dsn: 'postgresql://h/d', user: me}",

@@ -70,21 +70,26 @@ def test_a_setting_given_twice_is_reported_with_both_lines(mistakes: Mistakes) -
 
 
 UNREADABLE = [
-    ("a: {b: ${X}}", "gateway.yaml:1: not YAML: expected ',' or '}', but got '{'; "
-     'quote a value with braces or brackets in it, as in "${NAME}"'),
-    ("a: @b", "gateway.yaml:1: not YAML: found character '@' that cannot start any token; "
-     "quote the value; a tab must be blanks"),
-    ("a:\n\tb: 1", "gateway.yaml:2: not YAML: found character '\\t' that cannot start any token; "
-     "quote the value; a tab must be blanks"),
-    ("a: json: /x", "gateway.yaml:1: not YAML: mapping values are not allowed here; "
-     "quote a value that has ': ' in it, or mend the indentation"),
-    ("a: *b", "gateway.yaml:1: not YAML: found undefined alias 'b'; "
+    ("a: {b: ${X}}", "gateway.yaml:1: not YAML: braces or brackets are not closed; "
+     'quote a value that has some, as in "${NAME}"'),
+    ("a: [b", "gateway.yaml:1: not YAML: braces or brackets are not closed; "
+     'quote a value that has some, as in "${NAME}"'),
+    ("a: @b", "gateway.yaml:1: not YAML: a value begins with a sign that YAML keeps for itself; "
+     "quote it"),
+    ("a:\n\tb: 1", "gateway.yaml:2: not YAML: a tab is no indentation; write blanks"),
+    ("a: json: /x", "gateway.yaml:1: not YAML: a second ': ' in one line, or an indentation that "
+     "nothing explains; quote a value that has ': ' in it, or mend the indentation"),
+    ("a: *b", "gateway.yaml:1: not YAML: * refers to a name that nothing has (&name); "
      "quote a value that starts with *"),
     ("a: [*.example.com]",
-     "gateway.yaml:1: not YAML: expected alphabetic or numeric character, but found '.'; "
-     "quote a value that starts with * or &"),
-    ("a: 1\n---\nb: 2", "gateway.yaml:2: not YAML: but found another document; "
-     "keep one document in the file, without ---"),
+     "gateway.yaml:1: not YAML: * and & begin a name here; quote a value that starts with * or &"),
+    ("a:\n    b: 1\n  c: 2", "gateway.yaml:3: not YAML: an indentation that does not fit the lines "
+     "above; indent what belongs together alike"),
+    ("a: 1\nb\nc: 2", "gateway.yaml:3: not YAML: a line without name and value; "
+     "write name: value, with a blank after the colon"),
+    ('a: "b', "gateway.yaml:1: not YAML: a quotation mark is not closed; close it"),
+    ("a: 1\n---\nb: 2", "gateway.yaml:2: not YAML: more than one document; "
+     "keep one in the file, without ---"),
     ("- a", "gateway.yaml:1: not a mapping; write settings as name: value"),
 ]  # fmt: skip
 

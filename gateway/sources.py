@@ -1,0 +1,108 @@
+"""Which configuration a command line means, and what to write where it means none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from gateway.config import ConfigError, Embedded, Loaded, Problem, load, load_store, quick
+from gateway.config.layers import PREFIX
+
+DEFAULT_FILE = Path("gateway.yaml")
+NO_FILE = Problem(
+    "",
+    str(DEFAULT_FILE),
+    None,
+    "is not in this folder",
+    "write --config FILE, or for one route without a file: "
+    "dedup-gateway serve --upstream URL --path PATH --event-id WHERE",
+)
+_NO_FLAGS: Mapping[str, object] = {}
+
+
+class Unusable(Exception):
+    """Flags that do not go together; the message says what to write."""
+
+
+def file(config: Path | None) -> Path | None:
+    """The one that was named, else the folder's, if it is there."""
+    if config is not None:
+        return config
+    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+
+
+def read(
+    config: Path | None,
+    flags: Mapping[str, object] = _NO_FLAGS,
+    *,
+    variables_required: bool = True,
+) -> Loaded:
+    """The file that was named, else the folder's, under environment and flags.
+
+    Raises ConfigError.
+    """
+    path = file(config)
+    if path is None and not _environment():
+        raise ConfigError([NO_FILE])
+    try:
+        return load(
+            path,
+            env=os.environ,
+            flags=flags,
+            variables_required=variables_required,
+            today=date.today(),
+        )
+    except ConfigError as error:
+        if path is not None:
+            raise
+        raise ConfigError([*error.problems, NO_FILE]) from None
+
+
+def one_route(
+    config: Path | None, given: Mapping[str, str | None], flags: Mapping[str, object]
+) -> Loaded:
+    """Without a file: `given` are upstream, path and event_id. Raises Unusable and ConfigError."""
+    there = {name: value for name, value in given.items() if value is not None}
+    if config is not None:
+        raise Unusable(f"--config and {_named(there)} do not go together; leave out one of them")
+    if missing := [name for name in given if name not in there]:
+        raise Unusable(
+            f"without a file, serve needs {_named(missing)} beside {_named(there)}, as in "
+            "--upstream http://127.0.0.1:3000 --path /hooks/orders --event-id json:/event_id"
+        )
+    loaded = quick(
+        there["upstream"],
+        there["path"],
+        there["event_id"],
+        env=os.environ,
+        flags=flags,
+        today=date.today(),
+    )
+    if not DEFAULT_FILE.exists():
+        return loaded
+    message, remedy = "gateway.yaml in this folder is not read", "leave --upstream out to use it"
+    unread = Problem("", "serve --upstream", None, message, remedy)
+    return replace(loaded, notices=(*loaded.notices, unread))
+
+
+def store_dsn(config: Path | None) -> str:
+    """The configured store's. Raises Unusable and ConfigError."""
+    path = file(config)
+    if path is None and not _environment("STORE__"):
+        remedy = "write --dsn postgresql://owner@host/database, or --config FILE"
+        raise ConfigError([replace(NO_FILE, remedy=remedy)])
+    store = load_store(path, env=os.environ)
+    if isinstance(store, Embedded):
+        raise Unusable("an embedded store is migrated by `serve`; write --dsn for another one")
+    return store.text
+
+
+def _environment(inside: str = "") -> bool:
+    return any(name.startswith(f"{PREFIX}{inside}") for name in os.environ)
+
+
+def _named(names: Iterable[str]) -> str:
+    return " and ".join("--" + name.replace("_", "-") for name in names)

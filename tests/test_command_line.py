@@ -1,0 +1,164 @@
+"""What the program says and does about its own command line."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gateway import cli, process, sources
+from gateway.failures import sentence
+
+FILE = """\
+store: {dsn: "${DATABASE_URL}"}
+routes:
+  - name: orders
+    path: /hooks/orders
+    upstream: {url: "http://127.0.0.1:3000"}
+    event_id: json:/event_id
+"""
+ROUTE = ["--upstream", "http://127.0.0.1:3000", "--path", "/hooks", "--event-id", "json:/id"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one, to run commands in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def taken() -> Iterator[str]:
+    """An address on which somebody else listens."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield f"127.0.0.1:{other.getsockname()[1]}"
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli.app, words)
+
+
+@pytest.mark.parametrize("verb", [["serve"], ["check"], ["try", "x.json"]])
+def test_an_empty_folder_is_told_how_to_name_a_file_or_do_without(verb: list[str]) -> None:
+    ended = run(*verb)
+    assert ended.exit_code == 2
+    assert ended.stderr.startswith("gateway.yaml: is not in this folder; write --config FILE, or")
+    assert "--upstream URL --path PATH --event-id WHERE" in ended.stderr
+
+
+def test_settings_without_a_file_that_are_not_enough_say_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEDUP__STORE__DSN", "postgresql://h/d")
+    said = run("check").stderr
+    assert "routes: missing" in said
+    assert "gateway.yaml: is not in this folder" in said
+
+
+ALONE = [
+    (["--path", "/x"], "serve needs --upstream and --event-id beside --path, as in"),
+    (["--upstream", "http://h"], "serve needs --path and --event-id beside --upstream, as in"),
+    (ROUTE[:4], "serve needs --event-id beside --upstream and --path, as in"),
+    (
+        [*ROUTE, "--config", "x"],
+        "--config and --upstream and --path and --event-id do not go together",
+    ),
+    (["--path", "/x", "--config", "x"], "--config and --path do not go together"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), ALONE)
+def test_flags_that_are_not_enough_or_too_many_are_named(words: list[str], message: str) -> None:
+    ended = run("serve", *words)
+    assert (ended.exit_code, message in ended.stderr) == (2, True), ended.stderr
+
+
+def test_a_file_beside_a_route_on_the_command_line_is_said_to_be_unread(folder: Path) -> None:
+    given = {"upstream": "http://h", "path": "/", "event_id": "json:/id"}
+    assert not any("gateway.yaml" in said for said in sources.one_route(None, given, {}).warnings)
+    (folder / "gateway.yaml").write_text(FILE)
+    assert sources.one_route(None, given, {}).warnings[-1] == (
+        "serve --upstream: gateway.yaml in this folder is not read; leave --upstream out to use it"
+    )
+
+
+FLAGS = [
+    (["--admin", "9"], "flag --admin: admin.listen: '9' is not an address"),
+    (["--listen", "h:70000"], "flag --listen: listen: 'h:70000' has a port above 65535"),
+    (["--embedded", " "], "flag --embedded: store.embedded: is empty"),
+    (["--event-id", "X-Id"], "flag --event-id: routes.0.event_id: 'X-Id' does not say where"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), FLAGS)
+def test_a_mistake_in_a_flag_names_the_flag_as_it_was_written(
+    words: list[str], message: str
+) -> None:
+    ended = run("serve", *ROUTE, *words)
+    assert (ended.exit_code, ended.stderr.startswith(message)) == (2, True), ended.stderr
+
+
+def test_migrating_needs_a_store_and_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "write --dsn postgresql://owner@host/database, or --config" in run("migrate").stderr
+    away = "postgresql://u:secret@127.0.0.1:1/d"
+    monkeypatch.setenv("DEDUP__STORE__DSN", away)
+    assert run("migrate").exit_code == 3
+    monkeypatch.delenv("DEDUP__STORE__DSN")
+    monkeypatch.setenv("DATABASE_URL", away)
+    (folder / "gateway.yaml").write_text(FILE.replace("orders\n", "${UNSET}\n"))
+    ended = run("migrate")
+    assert ended.exit_code == 3
+    assert ended.stderr == (
+        "the store postgresql://u@127.0.0.1:1/d cannot be migrated: "
+        "connection refused at 127.0.0.1:1\n"
+    )
+
+
+def test_what_the_system_says_is_told_without_its_numbers(taken: str) -> None:
+    assert "nope.yaml: cannot be read: no such file" in run("check", "--config", "nope.yaml").stderr
+    Path("gateway.yaml").write_text(FILE.replace("${DATABASE_URL}", "postgresql://h/d"))
+    assert run("try", "nope.json").stderr == "nope.json: no such file or directory\n"
+
+
+SENTENCES = [
+    (OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1, 0, 0), "
+             "[Errno 111] Connect call failed ('127.0.0.1', 1)"),
+     "connection refused at [::1]:1, connection refused at 127.0.0.1:1"),
+    (OSError(-2, "Name or service not known"), "Name or service not known"),
+    (TimeoutError(), "no answer in time"),
+    (OSError(98, "cannot listen on 127.0.0.1:1: Address already in use"),
+     "cannot listen on 127.0.0.1:1: Address already in use"),
+    (ValueError("anything else"), "anything else"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "said"), SENTENCES)
+def test_a_failure_of_the_system_becomes_a_sentence(error: Exception, said: str) -> None:
+    assert sentence(error) == said
+
+
+async def test_the_reason_why_a_start_failed_is_logged_before_its_end(
+    taken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "gateway")
+    given = {"upstream": "http://127.0.0.1:3", "path": "/", "event_id": "json:/id"}
+    away = {"store.dsn": "postgresql://u@127.0.0.1:1/d", "listen": taken, "admin": "127.0.0.1:0"}
+    assert await process.serve(sources.one_route(None, given, away), None) == 2
+    told = [record.getMessage() for record in caplog.records]
+    assert told[-2:] == ["start_failed", "stopped"]
+    assert caplog.records[-2].detail == f"cannot listen on {taken}: Address already in use"
+
+
+def test_help_fits_a_terminal_and_says_which_flags_go_together() -> None:
+    for verb in ("serve", "check", "try", "migrate"):
+        said = CliRunner(env={"COLUMNS": "80"}).invoke(cli.app, [verb, "--help"]).stdout
+        assert max(map(len, said.splitlines())) <= 80
+    said = CliRunner(env={"COLUMNS": "80"}).invoke(cli.app, ["serve", "--help"]).stdout
+    assert "--upstream, --path and --event-id go together" in said
