@@ -179,7 +179,8 @@ class Gateway:
 
     async def _drain(self) -> None:
         self._state = "draining"
-        log.info("draining", extra={"delay": self._loaded.drain_delay})
+        delay = self._loaded.drain_delay
+        log.info("draining", extra={"delay": delay, "to_skip": "the same signal again"})
         self._ingress.drain()
         self._stop.clear()  # a second signal says that somebody waits at a terminal
         await _within(self._stop.wait(), self._loaded.drain_delay)

@@ -18,14 +18,12 @@ import hashlib
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.store import parting
-from gateway.store.programs import Account, EmbeddedError, Programs
+from gateway.store.programs import Account, EmbeddedError
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}  # C: its messages are read
 # What a killed server leaves behind is gone within seconds, backends in a long statement aside.
@@ -124,65 +122,6 @@ def _require_reach(directory: Path, data: Path, who: Account, otherwise: Path) -
             f"Postgres runs as user {who.name}, who cannot enter {closed}; write another place for"
             f" the data than {data}, such as {otherwise}"
         )
-
-
-def initialise(layout: Layout, programs: Programs, who: Account, *, sync: bool) -> None:
-    """Have the cluster there and of our version and owner. Raises EmbeddedError."""
-    version = layout.cluster / "PG_VERSION"
-    if not layout.cluster.exists():
-        _initdb(layout, programs, who, sync=sync)
-    try:
-        found, owner = version.read_text().strip(), layout.cluster.stat().st_uid
-    except OSError as error:
-        raise EmbeddedError(
-            f"{version} cannot be read: {error.strerror}; is the data whole?"
-        ) from error
-    if owner != who.uid:
-        raise EmbeddedError(
-            f"{layout.cluster} belongs to user {owner}, and Postgres would run as {who.name};"
-            f" run it as its owner, or: chown -R {who.name} {layout.cluster}"
-        )
-    if found != str(programs.major):
-        raise EmbeddedError(
-            f"{layout.cluster} was made by PostgreSQL {found}, and {programs.bin} is"
-            f" {programs.version}. Set PG_BIN to the bin directory of a PostgreSQL {found}; or, to"
-            f" move on, pg_dumpall with that one and load the dump into a new data directory"
-        )
-
-
-def _initdb(layout: Layout, programs: Programs, who: Account, *, sync: bool) -> None:
-    for given_up in layout.data.glob("cluster.new-*"):
-        shutil.rmtree(given_up, ignore_errors=True)
-    # never the same name: a process of an initdb that was killed may still write under the last
-    unfinished = Path(tempfile.mkdtemp(prefix="cluster.new-", dir=layout.data))
-    if who.switch:
-        os.chown(unfinished, who.uid, who.gid)
-    # C: sorted by bytes, so that no update of the system's locales can spoil an index
-    command = [str(programs.bin / "initdb"), "-D", str(unfinished), "-U", "postgres"]
-    command += ["--encoding=UTF8", "--locale=C", "--data-checksums"]
-    command += ["--auth-local=trust", "--auth-host=reject"]
-    command += [] if sync else ["--no-sync"]
-    done = subprocess.run(
-        command,
-        cwd="/",
-        env=ENVIRONMENT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        preexec_fn=parting.with_parent(signal.SIGKILL),
-        **who.popen(),
-    )
-    if done.returncode != 0:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise EmbeddedError(
-            f"initdb failed in {layout.data}: {complaints(done.stdout) or done.stdout}"
-        )
-    unfinished.rename(layout.cluster)
-    # without this a power cut could undo the rename, and the next start begin with nothing
-    directory = os.open(layout.data, os.O_RDONLY | os.O_DIRECTORY)
-    os.fsync(directory)
-    os.close(directory)
 
 
 def complaints(said: str) -> str:

@@ -13,13 +13,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 from urllib.parse import quote
 
-from gateway.store import cluster, parting, programs
+from gateway.store import cluster, initdb, parting, programs
 from gateway.store.programs import EmbeddedError
 
 __all__ = ["EmbeddedError", "EmbeddedPostgres", "Log", "default_data_dir"]
@@ -107,22 +108,11 @@ class EmbeddedPostgres:
         """Make what is missing, start the server, wait until it answers; the DSN.
 
         Blocks: about 1.5 s for a new directory, 0.1 s later on, and for as long as a recovery
-        takes after a crash. Raises EmbeddedError, and then leaves nothing running.
+        takes after a crash. Raises EmbeddedError, or KeyboardInterrupt at the first Ctrl-C, and
+        then leaves nothing running.
         """
-        who = programs.account(self._user, self._layout.cluster)
-        cluster.prepare(self._layout, who, default_data_dir())
-        self._lock = cluster.occupy(self._layout)
-        try:
-            cluster.evict(self._layout)
-            found = programs.reachable(programs.find(), who, self._layout.programs)
-            sync = self._settings["fsync"] != "off"
-            cluster.initialise(self._layout, found, who, sync=sync)
-            self._sockets = cluster.socket_directory(self._layout, who)
-            self._found, self._who = found, who
-            self._spawn_until_ready()
-        except BaseException:
-            self.stop()
-            raise
+        with _interruptible():
+            found, who = self._start()
         self._log(
             "embedded_store",
             state="started",
@@ -134,6 +124,23 @@ class EmbeddedPostgres:
             log=str(self._layout.log),
         )
         return self.dsn
+
+    def _start(self) -> tuple[programs.Programs, programs.Account]:
+        who = programs.account(self._user, self._layout.cluster)
+        cluster.prepare(self._layout, who, default_data_dir())
+        self._lock = cluster.occupy(self._layout)
+        try:
+            cluster.evict(self._layout)
+            found = programs.reachable(programs.find(), who, self._layout.programs)
+            sync = self._settings["fsync"] != "off"
+            initdb.initialise(self._layout, found, who, sync=sync)
+            self._sockets = cluster.socket_directory(self._layout, who)
+            self._found, self._who = found, who
+            self._spawn_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return found, who
 
     def supervise_once(self) -> bool:
         """Start the postmaster again if it has died; whether it had. Does not wait for it.
@@ -243,6 +250,21 @@ class EmbeddedPostgres:
         with self._layout.log.open("rb") as log:
             log.seek(self._said_from)
             return log.read(2**16).decode(errors="replace")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end what blocks: a loop's handler would only note it, for after the start."""
+    handler = signal.getsignal(signal.SIGINT)
+    here = threading.current_thread() is threading.main_thread()
+    if not here or not callable(handler):  # ignored, as under nohup
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,79 @@
+"""Ctrl-C, which a terminal sends to its whole group of processes, during a first start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+import pytest
+
+from gateway.demo.room import temporary_room
+from tests.rig.deadline import eventually
+
+ROUTE = ["--upstream", "http://127.0.0.1:3", "--path", "/", "--event-id", "json:/id"]
+ADDRESSES = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+
+
+async def _program(*words: str, **env: str) -> Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gateway", *words,
+        stdout=PIPE, stderr=PIPE, start_new_session=True, env=os.environ | env,
+    )  # fmt: skip
+
+
+async def _end(process: Process, sign: signal.Signals) -> tuple[str, str]:
+    """The signal to the whole group; what was printed."""
+    os.killpg(process.pid, sign)
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), 30)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+    return out.decode(), err.decode()
+
+
+def _working_below(place: Path) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = process.joinpath("cmdline").read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(place) in command:
+            found.append(command.decode().replace("\0", " "))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_first_start_that_is_interrupted_ends_at_once_and_leaves_nothing(
+    sign: signal.Signals, code: int
+) -> None:
+    with temporary_room() as room:
+        store = room / "store"
+        process = await _program("serve", *ROUTE, *ADDRESSES, "--embedded", str(store))
+        # initdb is at work: it writes under a name of its own.
+        await eventually(lambda: any(store.glob("cluster.new-*/base")), within=30)
+        out, err = await _end(process, sign)
+        assert process.returncode == code, err
+        lines = [json.loads(line)["event"] for line in err.splitlines()]
+        assert (out, lines[-1:]) == ("", ["stopped"])
+        assert "start_failed" not in lines
+        assert [entry.name for entry in store.iterdir()] == ["lock"]
+        assert _working_below(room) == []
+
+
+async def test_the_demo_is_interrupted_without_a_trace_of_it() -> None:
+    with temporary_room() as room:
+        process = await _program("demo", TMPDIR=str(room))
+        # The directory of its gateway is made before anything is sent.
+        await eventually(lambda: any(room.iterdir()), within=30)
+        _, err = await _end(process, signal.SIGINT)
+        assert (process.returncode, "Traceback" in err) == (130, False), err
+        await eventually(lambda: not any(room.iterdir()) and not _working_below(room), within=5)
