@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from tests.rig.postgres import Server
 from tests.rig.world import World, create_database, drop_database
 
 
@@ -15,6 +16,17 @@ async def database_dsn(postgres_dsn: str) -> AsyncIterator[str]:
     dsn = await create_database(postgres_dsn)
     yield dsn
     await drop_database(postgres_dsn, dsn)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server() -> AsyncIterator[Server]:
+    """A server of the module's own, which it may stop and break."""
+    started = Server()
+    try:
+        started.start()
+        yield started
+    finally:
+        started.remove()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

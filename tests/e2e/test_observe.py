@@ -21,16 +21,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server() -> AsyncIterator[Server]:
-    started = Server()
-    try:
-        started.start()
-        yield started
-    finally:
-        started.remove()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def database_dsn(server: Server) -> str:
     return await server.database()
 
