@@ -77,7 +77,16 @@ def problems(findings: list[Finding]) -> list[str]:
 
 def table(directly: list[Finding], through: list[Finding]) -> Table:
     """For people: each shape's two runs, one below the other."""
-    shown = Table(box=SIMPLE_HEAD, title="What was sent, and what the consumer did")
+    shown = Table(
+        box=SIMPLE_HEAD,
+        title="What was sent, and what the consumer did",
+        caption=(
+            "Doubled: events with two effects or more. Lost: events without any. Sent differs "
+            "between the runs because the provider sends again what is not answered in time, "
+            "and the gateway answers retries sooner."
+        ),
+        caption_justify="left",
+    )
     shown.add_column("Shape", no_wrap=True)
     shown.add_column("Run", no_wrap=True)
     for name in ("Events", "Sent", "Effects", "Doubled", "Lost"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -37,7 +38,12 @@ async def run_sample(loaded: Loaded, console: Console, new_id: Callable[[], str]
         # No balancer has to notice that this one goes away, and somebody waits at the terminal.
         gateway = Gateway(replace(loaded, drain_delay=0.0))
         stack.push_async_callback(gateway.stop)
-        addresses = await gateway.start()
+        console.print("Starting. The first time takes a few seconds.")
+        try:
+            addresses = await gateway.start()
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            console.print("Stopped.")
+            raise
         _show(loaded.routes[0], addresses, console, new_id())
         await gateway.run_until_stopped()
     stats = consumer.stats()
@@ -63,11 +69,10 @@ def _show(route: Route, addresses: Addresses, console: Console, event_id: str) -
         "and the consumer counts one effect:\n",
         highlight=False,
     )
-    # soft_wrap: a line that people copy must not be broken.
-    console.print(
-        f"""  curl -i {hooks} -d '{{"event_id": "{event_id}", "type": "order.paid"}}'""",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
-    )
+    # In two lines, because a terminal would break a longer one anywhere; a shell joins them again.
+    for line in (
+        f"  curl -i {hooks} \\",
+        f"""    -d '{{"event_id": "{event_id}", "type": "order.paid"}}'""",
+    ):
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
     console.print("\nCtrl-C stops everything.")

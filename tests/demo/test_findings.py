@@ -55,3 +55,4 @@ def test_the_table_shows_both_runs_of_a_shape_within_eighty_columns() -> None:
     assert max(map(len, lines)) <= 80
     assert any("time-out, then retry" in line and DIRECTLY in line for line in lines)
     assert any(THROUGH in line for line in lines)
+    assert "Doubled: events with two effects or more" in out.getvalue()

@@ -85,16 +85,20 @@ async def test_the_sample_answers_its_own_curl_line_and_ends_on_ctrl_c(unused_po
     assert replies == [(200, "first"), (200, "duplicate")]
     assert process.returncode == 0, err.decode()
     assert "1 requests, 1 effects" in out.decode()
+    assert b'"level": "info"' not in err, "the screen is for the lines that say what to try"
     with pytest.raises(OSError, match="Connect"):
         await asyncio.open_connection("127.0.0.1", unused_port)
 
 
 async def _printed_line(process: Process) -> tuple[str, bytes]:
-    """The curl line, as it would be copied: whole, on one line."""
+    """The curl line, as it would be copied: a shell joins its two halves."""
     assert process.stdout is not None
+    printed = ""
     async with asyncio.timeout(60):
         async for line in process.stdout:
-            if found := re.search(r"curl -i (\S+) -d '(.*)'", line.decode()):
+            printed += line.decode()
+            assert len(line.rstrip()) <= 80, line
+            if found := re.search(r"curl -i (\S+) \\\n +-d '(.*)'", printed):
                 return found[1], found[2].encode()
     raise AssertionError("no curl line was printed")
 
