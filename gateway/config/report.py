@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -13,6 +14,8 @@ from gateway.config.problems import Problem
 from gateway.core.durations import format_duration
 from gateway.core.location import describe
 from gateway.core.route import Mode, OnMissingId, OnStoreDown, Route
+
+WIDTH = 80  # of a terminal that nobody has made wider
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +95,12 @@ def as_text(findings: Findings) -> str:
     ]
     for route in findings.routes:
         lines += ["", *_route_lines(route)]
+    lines += ["", *_remark_lines(findings.routes)]
     for title, problems in (("wrong", findings.wrong), ("notices", findings.notices)):
         if problems:
-            lines += ["", f"{title}:", *(f"  {problem}" for problem in problems)]
+            lines += ["", f"{title}:"]
+            for problem in problems:
+                lines += _wrapped(str(problem), "  - ")
     lines += ["", "something is wrong" if findings.wrong else "ok"]
     return "\n".join(lines)
 
@@ -214,22 +220,44 @@ def _with_key(route: Route) -> str:
     )
 
 
+def _remark_lines(routes: tuple[RouteFindings, ...]) -> Iterable[str]:
+    """Each remark once, with the names of its routes unless it is about all of them."""
+    meant: dict[str, list[str]] = {}
+    for route in routes:
+        for remark in route.remarks:
+            meant.setdefault(remark, []).append(route.name)
+    yield "what that means:"
+    for remark, names in meant.items():
+        whose = "" if len(names) == len(routes) else f"({', '.join(names)}) "
+        yield from _wrapped(f"{whose}{remark}", "  - ")
+
+
 def _route_lines(route: RouteFindings) -> Iterable[str]:
-    yield f"route {route.name}: {route.takes} -> {route.upstream}"
+    yield from _wrapped(f"{route.takes} -> {route.upstream}", f"route {route.name}: ")
     yield f"  mode        {route.mode}"
     yield f"  methods     {route.methods}"
-    yield f"  event id    {route.event_id} (unique within {route.scope})"
+    yield from _wrapped(f"{route.event_id} (unique within {route.scope})", "  event id    ")
     if route.floor is None:
         yield "  floor       unknown: no promise on file"
     else:
         total = " + ".join(f"{term.what} {term.span}" for term in route.terms)
-        yield f"  floor       {route.floor} = {total}"
+        yield from _wrapped(f"{route.floor} = {total}", "  floor       ")
         for term in route.terms:
-            yield f"                {term.what}: {term.origin}"
+            yield from _wrapped(f"{term.what}: {term.origin}", "                ")
     if route.promise_source:
-        yield f"  promise     {route.promise_source}"
-    yield f"  retention   {route.retention} ({route.retention_origin})"
+        yield from _wrapped(route.promise_source, "  promise     ")
+    yield from _wrapped(f"{route.retention} ({route.retention_origin})", "  retention   ")
     if route.accepted:
-        yield f"  accepted    {route.accepted}"
-    for remark in route.remarks:
-        yield f"  - {remark}"
+        yield from _wrapped(route.accepted, "  accepted    ")
+
+
+def _wrapped(text: str, first: str) -> list[str]:
+    """Within 80 columns; what has no blanks, such as an address, stays whole."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * min(len(first), 16),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import assert_never
 
+from gateway.config import absence
 from gateway.config.loaded import Loaded
 from gateway.core.event import Delivery, EventKey, RawHeaders
 from gateway.core.headers import BadNomination, end_to_end
 from gateway.core.keying import Conflicting, Missing, Reading, Recipe
-from gateway.core.location import Location, describe
+from gateway.core.location import Location, describe, parse_location
 from gateway.core.retention import parse_event_time
 from gateway.core.route import OnMissingId, Route, RouteTable
 
@@ -127,10 +128,12 @@ def _verdict(route: Route, reading: Reading) -> tuple[str, str | None]:
     match reading.identify(route.recipe):
         case EventKey():
             return "keyed", None
-        case Missing(where) if route.missing_id is OnMissingId.REFUSE:
-            return "refused", f"no usable id at {where}: 400"
         case Missing(where):
-            return "unkeyed", f"no usable id at {where}: forwarded unprotected"
+            why = absence.reason(reading.delivery, parse_location(where))
+            said = f"no usable id at {where} ({why})"
+            if route.missing_id is OnMissingId.REFUSE:
+                return "refused", f"{said}: 400"
+            return "unkeyed", f"{said}: forwarded unprotected"
         case Conflicting(where, why):
             return "refused", f"{where}: {why}: 400"
         case other:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -15,13 +16,15 @@ PROMISE = "promise: {retry_horizon: 3d, redrive_window: 30d, source: here, check
 
 def test_check_shows_the_sum_and_where_each_number_came_from(read: Read) -> None:
     env = {"DEDUP__ROUTES__0__PROMISE__REDRIVE_WINDOW": "10d"}
-    said = report.as_text(check(read(whole(route=PROMISE), env=env)))
-    assert "floor       13d = retry horizon 3d + redrive window 10d + own replay 0s" in said
+    printed = report.as_text(check(read(whole(route=PROMISE), env=env)))
+    assert "floor       13d = retry horizon 3d +" in printed
+    said = " ".join(printed.split())
+    assert "floor 13d = retry horizon 3d + redrive window 10d + own replay 0s" in said
     assert "retry horizon: gateway.yaml line 8" in said
     assert "redrive window: environment DEDUP__ROUTES__0__PROMISE__REDRIVE_WINDOW" in said
     assert "own replay: default" in said
-    assert "promise     here (looked at 2026-08-25)" in said
-    assert "retention   16d6h (default: floor + a quarter)" in said
+    assert "promise here (looked at 2026-08-25)" in said
+    assert "retention 16d6h (default: floor + a quarter)" in said
 
 
 def test_a_retention_below_the_floor_starts_with_a_warning_and_fails_the_check(read: Read) -> None:
@@ -32,7 +35,7 @@ def test_a_retention_below_the_floor_starts_with_a_warning_and_fails_the_check(r
     )
     assert loaded.warnings == (message,)
     assert check(loaded).unsafe
-    assert message in report.as_text(check(loaded))
+    assert message in " ".join(report.as_text(check(loaded)).split())
 
 
 def test_a_short_retention_with_a_reason_passes_the_check_and_is_shown(read: Read) -> None:
@@ -86,10 +89,26 @@ def test_a_plain_route_has_no_warnings(read: Read) -> None:
     assert read(whole(route=PROMISE)).warnings == ()
 
 
-def test_check_says_once_per_route_what_its_choices_mean(read: Read) -> None:
-    said = report.as_text(check(read(whole())))
+def _two_routes(second: str) -> str:
+    other = whole(route=second).replace("orders", "billing")
+    return whole() + "\n".join(other.splitlines()[3:]) + "\n"
+
+
+def test_check_says_once_what_the_choices_of_all_routes_mean(read: Read) -> None:
+    said = report.as_text(check(read(_two_routes("missing_id: refuse"))))
     for setting in ("missing_id forward:", "on_store_down refuse:", "idempotency_key false:"):
         assert said.count(setting) == 1
+    assert "  - on_store_down refuse:" in said
+    assert "  - (orders) missing_id forward:" in said
+    assert "  - (billing) missing_id refuse:" in said
+
+
+def test_what_check_prints_fits_a_terminal(read: Read) -> None:
+    lines = "promise: {retry_horizon: 3d}\nretention: 2d\nidempotency_key: true\nmethods: [PUT]"
+    text = _two_routes(lines).replace("{embedded: ./data}", '{dsn: "postgresql://h/d"}')
+    said = report.as_text(check(read(text)))
+    assert "notices:" in said
+    assert max(map(len, said.splitlines())) <= 80
 
 
 def test_check_as_data_has_what_the_text_has(read: Read) -> None:
@@ -150,6 +169,47 @@ def test_a_request_that_is_not_claimed_says_why(
     assert found.why is not None
     assert why in found.why
     assert found.key is None
+
+
+UNUSABLE = [
+    ("json:/a", b"", "the body is empty"),
+    ("json:/a", b"{'a': 1}", "the body is not JSON: expecting property name enclosed in double "
+     "quotes in line 1"),
+    ("json:/a", b'{"b": 1, "c": 2}', "there is no member 'a', but b, c"),
+    ("json:/a", b'{"a": 7.0}', "is 7.0, which is not a whole number"),
+    ("json:/a", b'{"a": 1, "a": 1}', "the member 'a' occurs twice"),
+    ("json:/a", b'{"a": null}', "is null"),
+    ("json:/a", b'{"a": " "}', "is blank"),
+    ("json:/a", b'{"a": true}', "is true or false"),
+    ("json:/a", b'{"a": {}}', "is an object"),
+    ("json:/a", b'{"a": []}', "is a list"),
+    ("json:/a/b", b'{"a": 5}', "'b' is looked for inside of what is a number"),
+    ("json:/a/b", b'{"a": []}', "'b' is looked for in a list; write an index, as in /0"),
+    ("json:/a/1", b'{"a": [1]}', "the list has 1 items"),
+    ("form:a", b"b=1&c=2", "there is no field 'a', but b, c"),
+    ("form:a", b"a=&c=2", "is blank"),
+    ("query:a", b"", "there is no field 'a', but q"),
+    ("header:A", b"", "there is no such header"),
+    ("sha256(json:/a)", b'{"a": null}', "is null"),
+    ("'header:A | json:/a'", b'{"a": null}', "header:A: there is no such header; json:/a: is null"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("event_id", "body", "why"), UNUSABLE)
+def test_an_id_that_cannot_be_used_says_why(
+    read: Read, event_id: str, body: bytes, why: str
+) -> None:
+    loaded = read(whole().replace("json:/event_id", event_id))
+    found = try_sample(loaded, None, b"POST /hooks/orders?q=1 HTTP/1.1\r\n\r\n" + body)
+    assert found.verdict == "unkeyed"
+    assert f"({why})" in str(found.why)
+
+
+def test_a_packed_body_is_looked_into_and_a_broken_one_is_said_to_be(read: Read) -> None:
+    head = b"POST /hooks/orders HTTP/1.1\r\nContent-Encoding: gzip\r\n\r\n"
+    found = try_sample(read(whole()), None, head + gzip.compress(b'{"event_id": null}'))
+    assert "(is null)" in str(found.why)
+    assert "(the body cannot be unpacked)" in str(try_sample(read(whole()), None, head + b"x").why)
 
 
 def test_two_ids_and_a_nominated_header_are_refused(read: Read) -> None:
