@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from gateway import cli, process, sources
 from gateway.failures import sentence
+from gateway.store import multihost
 
 FILE = """\
 store: {dsn: "${DATABASE_URL}"}
@@ -125,6 +126,16 @@ def test_what_the_system_says_is_told_without_its_numbers(taken: str) -> None:
     assert "nope.yaml: cannot be read: no such file" in run("check", "--config", "nope.yaml").stderr
     Path("gateway.yaml").write_text(FILE.replace("${DATABASE_URL}", "postgresql://h/d"))
     assert run("try", "nope.json").stderr == "nope.json: no such file or directory\n"
+
+
+async def test_each_host_of_an_absent_store_is_named_without_its_password() -> None:
+    target = multihost.parse("postgresql://u:secret@127.0.0.1:1,localhost:2/d")
+    with pytest.raises(multihost.NoWritableHost) as caught:
+        await multihost.connect(target)
+    said = sorted(str(caught.value).split("; "))
+    assert said[0] == "connection refused at 127.0.0.1:1"
+    assert said[1].startswith("localhost:2: connection refused at ")
+    assert "secret" not in str(caught.value)
 
 
 SENTENCES = [

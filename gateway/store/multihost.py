@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
+
+from gateway.failures import sentence
 
 # One host's name look-up, TCP, TLS, log-in and check. A caller has less than two seconds in all,
 # and on a healthy network this takes some milliseconds.
@@ -37,9 +40,11 @@ CONNECT_ERRORS = (
 class NoWritableHost(ConnectionError):
     """No host of the DSN could be reached and written to."""
 
-    def __init__(self, errors: list[Exception]) -> None:
-        super().__init__("; ".join(dict.fromkeys(str(e) or type(e).__name__ for e in errors)))
-        self.kind = _kind(errors)
+    def __init__(self, errors: Mapping[str, Exception]) -> None:
+        """`errors`: what each DSN's host came to."""
+        said = (_told(dsn, error) for dsn, error in errors.items())
+        super().__init__("; ".join(dict.fromkeys(said)))
+        self.kind = _kind(list(errors.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +88,25 @@ def parse(dsn: str) -> Target:
 
 async def connect(target: Target) -> asyncpg.Connection:
     """The first host that accepts writes. Raises NoWritableHost."""
-    tasks = [asyncio.create_task(_connect_one(target, dsn)) for dsn in target.dsns]
+    tasks = [asyncio.create_task(_tried(target, dsn)) for dsn in target.dsns]
     won: asyncpg.Connection | None = None
-    errors: list[Exception] = []
+    errors: dict[str, Exception] = {}
     try:
         for attempt in asyncio.as_completed(tasks):
-            try:
-                won = await attempt
+            dsn, found = await attempt
+            if not isinstance(found, Exception):
+                won = found
                 return won
-            except CONNECT_ERRORS as error:
-                errors.append(error)
+            errors[dsn] = found
         raise NoWritableHost(errors)
     finally:
         for task in tasks:
             task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(result, asyncpg.Connection) and result is not won:
-                result.terminate()
+            if isinstance(result, BaseException) or isinstance(result[1], Exception):
+                continue
+            if result[1] is not won:
+                result[1].terminate()
 
 
 async def hang_up(connection: asyncpg.Connection) -> None:
@@ -108,6 +115,13 @@ async def hang_up(connection: asyncpg.Connection) -> None:
         await connection.close(timeout=0.5)
     except CONNECT_ERRORS:
         connection.terminate()
+
+
+async def _tried(target: Target, dsn: str) -> tuple[str, asyncpg.Connection | Exception]:
+    try:
+        return dsn, await _connect_one(target, dsn)
+    except CONNECT_ERRORS as error:
+        return dsn, error
 
 
 async def _connect_one(target: Target, dsn: str) -> asyncpg.Connection:
@@ -138,6 +152,14 @@ def _watch_peer(connection: asyncpg.Connection) -> None:
     ):
         if hasattr(socket, option):
             peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _told(dsn: str, error: Exception) -> str:
+    """What became of one host, without anything else of its DSN."""
+    parts = urlsplit(dsn)
+    place = parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "")
+    said = sentence(error)
+    return said if not place or place in said else f"{place}: {said}"
 
 
 def _query_hosts(query: dict[str, str]) -> list[dict[str, str]]:
