@@ -112,7 +112,7 @@ async def test_a_route_may_forward_without_a_store_marked_and_counted(
 
 
 async def test_a_gateway_starts_without_a_store_and_needs_no_restart_when_it_comes(
-    world: World, server: Server
+    world: World, pair: list[Gateway], server: Server
 ) -> None:
     server.stop()
     try:
@@ -121,7 +121,7 @@ async def test_a_gateway_starts_without_a_store_and_needs_no_restart_when_it_com
         assert (await gateway.send(sender.event(fresh()))).status == 503
     finally:
         server.start()
-    await gateway.ready()
+    await all_ready([*pair, gateway])  # the next test needs the pair
     assert (await gateway.send(sender.event(fresh()))).verdict == "first"
     await gateway.stop()
 
@@ -131,6 +131,7 @@ async def test_a_success_that_cannot_be_recorded_is_answered_and_recorded_later(
     world: World, pair: list[Gateway], server: Server
 ) -> None:
     event, stopped = fresh(), 0.0
+    await all_ready(pair)
 
     async def stop_the_store() -> None:
         nonlocal stopped
@@ -158,6 +159,7 @@ async def test_a_release_that_did_not_get_through_is_repeated_and_adds_no_doubt(
     world: World, pair: list[Gateway], server: Server
 ) -> None:
     event = fresh()
+    await all_ready(pair)
 
     async def stop_the_store() -> None:
         server.stop()
