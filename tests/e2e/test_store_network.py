@@ -192,18 +192,13 @@ async def test_a_claim_that_no_standby_has_confirmed_is_not_acted_on(
     """The primary commits locally and waits for a standby that is not there."""
     event, done = fresh(), fresh()
     assert (await direct.send(sender.event(done))).verdict == "first"
-    await world.database.execute("alter system set synchronous_standby_names = 'missing'")
-    await world.database.execute("select pg_reload_conf()")
-    try:
+    async with world.database.waiting_for_a_standby():
         began = time.monotonic()
         reply = await direct.send(sender.event(event))
         assert reply.status == 503
         assert reply.retry_after
         assert time.monotonic() - began < IN_TIME
         assert not world.consumer.requests(event)
-    finally:
-        await world.database.execute("alter system reset synchronous_standby_names")
-        await world.database.execute("select pg_reload_conf()")
     await direct.ready()
 
     async def acknowledged() -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,40 @@ class Database:
         """The row is gone, as after the end of its retention."""
         changed = await self.execute("delete from dedup.claims where event_id = $1", event)
         assert changed == "DELETE 1", changed
+
+    @asynccontextmanager
+    async def waiting_for_a_standby(self) -> AsyncIterator[None]:
+        """Every commit waits for a standby that is not there.
+
+        The server obeys a changed setting some time after it was told to reload, so this begins
+        once a commit of its own waits.
+        """
+        await self._names_standbys("set synchronous_standby_names = 'missing'")
+        commit = asyncio.create_task(self._commits_until_one_waits())
+        try:
+            await eventually(self._waits_for_a_standby, within=20, what="a commit that waits")
+            yield
+        finally:
+            await self._names_standbys("reset synchronous_standby_names")
+            commit.cancel()
+            with suppress(asyncio.CancelledError):
+                await commit
+
+    async def _names_standbys(self, change: str) -> None:
+        await self.execute(f"alter system {change}")
+        await self.execute("select pg_reload_conf()")
+
+    async def _commits_until_one_waits(self) -> None:
+        while True:
+            await self.execute("select pg_logical_emit_message(true, 'probe', '')")
+
+    async def _waits_for_a_standby(self) -> bool:
+        return bool(
+            await self.value(
+                "select count(*) from pg_stat_activity where wait_event = 'SyncRep'"
+                " and datname = current_database()"
+            )
+        )
 
     async def sessions(self) -> list[str]:
         """The states of the gateways' sessions."""
