@@ -109,7 +109,7 @@ def _read(route: Route, delivery: Delivery) -> Sample:
         lines = end_to_end(delivery.headers, route.recipe.headers())
     except BadNomination as error:
         return Sample(route.name, "refused", f"Connection names {error}, which decides: 400")
-    reading = Reading(replace(delivery, headers=lines))
+    reading = Reading(delivery._replace(headers=lines))
     sample = Sample(
         route.name,
         *_verdict(route, reading),
@@ -176,7 +176,7 @@ def _delivery(raw: bytes) -> tuple[Delivery, tuple[str, ...]]:
     length = delivery.header(b"content-length")
     if length is not None and length.isdigit() and int(length) != len(body):
         note = f"Content-Length says {int(length)} bytes, the file has {len(body)} after the head"
-        return replace(delivery, body=body[: int(length)]), (note,)
+        return delivery._replace(body=body[: int(length)]), (note,)
     return delivery, ()
 
 

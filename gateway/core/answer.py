@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from gateway.core.outcome import Reply
 from gateway.core.route import DuplicateReply
@@ -15,6 +16,8 @@ from gateway.core.route import DuplicateReply
 
 class Verdict(StrEnum):
     """What a delivery turned out to be."""
+
+    __hash__ = str.__hash__  # Enum's own is Python, and these are keys of every count
 
     FIRST = "first"
     DUPLICATE = "duplicate"
@@ -30,6 +33,8 @@ class Verdict(StrEnum):
 
 class Reason(StrEnum):
     """Why a request was rejected: the values of the `reason` label."""
+
+    __hash__ = str.__hash__  # as above
 
     NO_ROUTE = "no_route"
     MALFORMED = "malformed"
@@ -52,8 +57,7 @@ class Reason(StrEnum):
     INTERNAL = "internal"
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """The consumer's own reply, unchanged."""
 
     reply: Reply

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from gateway.core.event import EventKey
 
@@ -60,8 +61,7 @@ class StoreAway(Exception):
         self.undecided = undecided
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """One delivery that wants to forward an event."""
 
     key: EventKey
@@ -74,8 +74,7 @@ class Ask:
     """Eight bits of the body's digest: enough to count bodies that change under one id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """The holder ends its claim. Carries all that a completed row needs, should the row be gone."""
 
     key: EventKey

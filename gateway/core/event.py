@@ -1,15 +1,18 @@
-"""The nouns: an event's key, and one delivery of it exactly as it came over the wire."""
+"""The nouns: an event's key, and one delivery of it exactly as it came over the wire.
+
+What is made for every single delivery is a NamedTuple, here and in the modules around: as immutable
+as a frozen dataclass, and made in a third of its time. There are eight or so a delivery.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 RawHeaders = tuple[tuple[bytes, bytes], ...]
 """Header lines in the order, spelling and number in which they came."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventKey:
+class EventKey(NamedTuple):
     """What a claim is unique on, and the id behind it for people."""
 
     digest: bytes
@@ -18,8 +21,7 @@ class EventKey:
     """As the provider wrote it, whole. The parts of a composite id are joined with a comma."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """One inbound HTTP request, complete. Bytes are never decoded and encoded again."""
 
     method: str

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address
+from typing import NamedTuple
 from urllib.parse import quote
 
 from gateway.core.event import Delivery, EventKey, RawHeaders
@@ -53,8 +53,7 @@ class BadNomination(Exception):
     """`Connection` names a header that decides about the delivery."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(NamedTuple):
     """What a forward says about itself."""
 
     event_id: str
@@ -69,15 +68,16 @@ def end_to_end(headers: RawHeaders, decisive: Container[bytes]) -> RawHeaders:
     `decisive`: lower-case names on which the route's decision rests (its id's header, say).
     Raises BadNomination when `Connection` names one of them.
     """
+    lines = [line for line in headers if not ends_here(line[0])]
+    if len(lines) == len(headers):
+        return headers  # no line ends here, so there is no Connection either
     nominated = nominations(headers)
     for name in nominated:
         if name in decisive or name in _NEVER_NOMINATED or name.startswith(b"dedup-"):
             raise BadNomination(name.decode("latin-1"))
-    if not nominated:
-        return tuple([line for line in headers if not ends_here(line[0])])
-    return tuple(
-        [line for line in headers if not ends_here(line[0]) and line[0].lower() not in nominated]
-    )
+    if nominated:
+        lines = [line for line in lines if line[0].lower() not in nominated]
+    return tuple(lines)
 
 
 def nominations(headers: RawHeaders) -> frozenset[bytes]:
@@ -107,7 +107,7 @@ def outbound(
     """
     # Without forwarding lines of our own, a sender's are none of our business.
     known = is_trusted(delivery.peer, trusted) if forwarding else True
-    length = str(len(delivery.body)).encode()
+    length = b"%d" % len(delivery.body)
     lines, said = _own_lines(delivery.headers, host, length, trusted=known)
     if b"host" not in said:
         lines.insert(0, (b"Host", host or upstream_host))
@@ -116,7 +116,9 @@ def outbound(
     if forwarding:
         lines = _with_forwarding(lines, delivery, said)
     if marks is not None:
-        lines.extend(_mark_lines(marks, lines))
+        lines += _mark_lines(marks)
+        if marks.idempotency_key and b"idempotency-key" not in said:
+            lines.append((b"Idempotency-Key", marks.idempotency_key.encode()))
     return tuple(lines)
 
 
@@ -158,23 +160,32 @@ def reply_lines(headers: RawHeaders, *, body: bytes, bodiless: bool, complete: b
     `bodiless`: a reply to HEAD, a 204 or a 304, whose Content-Length (if any) describes what is
     not sent.
     """
-    nominated = nominations(headers)
-    lines: list[tuple[bytes, bytes]] = []
-    framed = bodiless
-    for name, value in headers:
-        low = name.lower()
-        if low in HOP_BY_HOP or low in nominated or low == b"dedup-verdict":
-            continue
-        if low == b"content-length" and not bodiless:
-            if framed:
-                continue
-            framed, value = True, str(len(body)).encode()
-        if not complete and low == b"content-encoding":
-            continue  # an empty body is not a valid gzip stream
-        lines.append((name, value))
-    if not framed:
-        lines.append((b"Content-Length", str(len(body)).encode()))
-    return tuple(lines)
+    lines = [line for line in headers if not _ends_in_reply(line[0])]
+    if len(lines) != len(headers) and (nominated := nominations(headers)):
+        lines = [line for line in lines if line[0].lower() not in nominated]
+    if not complete:  # an empty body is not a valid gzip stream
+        lines = [line for line in lines if line[0].lower() != b"content-encoding"]
+    return tuple(lines if bodiless else _with_one_length(lines, b"%d" % len(body)))
+
+
+@lru_cache(maxsize=512)  # as for `ends_here`
+def _ends_in_reply(name: bytes) -> bool:
+    low = name.lower()
+    return low in HOP_BY_HOP or low == b"dedup-verdict"
+
+
+def _with_one_length(lines: list[tuple[bytes, bytes]], length: bytes) -> list[tuple[bytes, bytes]]:
+    framed: list[tuple[bytes, bytes]] = []
+    had = False
+    for line in lines:
+        if len(line[0]) != len(b"content-length") or line[0].lower() != b"content-length":
+            framed.append(line)
+        elif not had:
+            had = True
+            framed.append((line[0], length))
+    if not had:
+        framed.append((b"Content-Length", length))
+    return framed
 
 
 # Many servers take 8 KiB of header lines in all, so one of ours must stay far below that.
@@ -205,15 +216,13 @@ def _dashed(low: bytes) -> bytes:
     return low.replace(b"_", b"-")
 
 
-def _mark_lines(marks: Marks, lines: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _mark_lines(marks: Marks) -> list[tuple[bytes, bytes]]:
     added = [
         (b"Dedup-Event-Id", _id_line(marks.event_id)),
-        (b"Dedup-Attempt", str(marks.attempt).encode()),
+        (b"Dedup-Attempt", b"%d" % marks.attempt),
     ]
     if marks.possible_duplicate:
         added.append((b"Dedup-Possible-Duplicate", b"1"))
-    if marks.idempotency_key and not any(name.lower() == b"idempotency-key" for name, _ in lines):
-        added.append((b"Idempotency-Key", marks.idempotency_key.encode()))
     return added
 
 
@@ -246,7 +255,7 @@ def _with_forwarding(
     return lines
 
 
-_DECISIVE = _FORWARDING | {b"host", b"content-length"}
+_DECISIVE = _FORWARDING | {b"host", b"content-length", b"idempotency-key"}
 
 
 @lru_cache(maxsize=512)  # as for `ends_here`

@@ -14,13 +14,12 @@ Doubt is sticky. An outcome may add it to a claim and never takes it away.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from gateway.core.event import RawHeaders
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The consumer's answer as it came, hop-by-hop headers included."""
 
     status: int

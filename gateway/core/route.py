@@ -157,6 +157,14 @@ class Route:
         return floor(self.promise, self.own_replay)
 
     @property
+    def decisive(self) -> frozenset[bytes]:
+        """Lower-case names of the headers that a sender must not nominate away: those of the id.
+
+        In observe nothing is refused for the sake of the id: it is dropped then, and missing.
+        """
+        return frozenset() if self.mode is Mode.OBSERVE else self.recipe.headers()
+
+    @property
     def busy_wait(self) -> float:
         """Seconds that a duplicate waits for the first one's result (D1)."""
         if self.promise is None or self.promise.timeout is None:
@@ -173,13 +181,15 @@ class RouteTable:
         for route in sorted(routes, key=lambda r: len(r.path), reverse=True):
             for host in route.hosts or (None,):
                 self._by_host.setdefault(host, []).append(route)
+        self._any_hosts = any(route.hosts for route in routes)
 
     def find(self, target: str, host: bytes | None) -> Route | None:
         """Compares raw paths, segment by segment, undecoded."""
         path = target.partition("?")[0]
-        name = bare_host(host)
-        if name is not None and (route := _longest(self._by_host.get(name, ()), path)):
-            return route
+        if self._any_hosts and (name := bare_host(host)) is not None:
+            route = _longest(self._by_host.get(name, ()), path)
+            if route is not None:
+                return route
         return _longest(self._by_host.get(None, ()), path)
 
 

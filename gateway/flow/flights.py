@@ -12,7 +12,7 @@ itself, and the first of them opens the next flight.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.core.answer import Answer
 
@@ -22,8 +22,7 @@ WAITERS_PER_KEY = 256
 WAITERS_IN_ALL = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """What a flight tells its waiters."""
 
     answer: Answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from gateway.core.answer import Reason, Verdict
@@ -22,11 +22,11 @@ Failpoint = Callable[[str], None]
 class Claims(Protocol):
     """The claims table. There is nothing here that reads a claim before a decision."""
 
-    async def arrive(self, ask: Ask, *, within: float) -> Arrival:
+    def arrive(self, ask: Ask, *, within: float) -> Awaitable[Arrival]:
         """One delivery meets the table. Raises StoreAway after `within` seconds at the latest."""
         ...
 
-    async def settle(self, settlement: Settlement) -> Settled:
+    def settle(self, settlement: Settlement) -> Awaitable[Settled]:
         """A holder ends its claim. Raises StoreAway after about a second at the latest.
 
         Repeating a settlement is harmless.

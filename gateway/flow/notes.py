@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from gateway.core import keying, retention
 from gateway.core.answer import (
@@ -34,8 +33,7 @@ log = logging.getLogger("gateway.deliveries")
 ID_IN_LOGS = 255
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A delivery whose key is known."""
 
     delivery: Delivery

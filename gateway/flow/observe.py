@@ -29,6 +29,7 @@ class ObserveRoute:
 
     def __init__(self, route: Route, sender: Sender, shared: Shared) -> None:
         self.route = route
+        self.decisive = route.decisive
         self._sender = sender
         self._shared = shared
         self._notes = Notes(route, shared.counts, each_delivery=shared.log_deliveries)

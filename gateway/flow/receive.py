@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from gateway.core import headers
 from gateway.core.answer import (
@@ -68,8 +68,7 @@ class Shared:
     log_deliveries: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Landing:
+class Landing(NamedTuple):
     """How a flight ends."""
 
     answer: Answer
@@ -81,11 +80,16 @@ class Landing:
     """What those are told who come while it is pending; None has them wait."""
 
 
+_UNDECIDED = Landing(Busy(RETRY_AFTER), told=None)
+
+
 class ForwardRoute:
     """`mode: forward`: the consumer's own reply is the acknowledgement."""
 
     def __init__(self, route: Route, sender: Sender, shared: Shared) -> None:
         self.route = route
+        self.decisive = route.decisive
+        self._busy_wait = route.busy_wait
         self._sender = sender
         self._shared = shared
         self._flights = shared.flights
@@ -97,17 +101,15 @@ class ForwardRoute:
         """Take one delivery to its end, and count it once."""
         began = self._clock()
         found = self._notes.read(delivery, self._shared.dice)
-        answer = await self._answer(delivery, found)
-        event = found if isinstance(found, Event) else None
+        if isinstance(found, Event):
+            answer, event = await self._decide(found), found
+        else:
+            answer, event = await self._without_key(delivery, found), None
         self._notes.told(answer, event, self._clock() - began)
         return answer
 
-    async def _answer(
-        self, delivery: Delivery, found: Event | Missing | Conflicting | None
-    ) -> Answer:
+    async def _without_key(self, delivery: Delivery, found: Missing | Conflicting | None) -> Answer:
         match found:
-            case Event():
-                return await self._decide(found)
             case None:
                 return answer_to(await self._sender.send(delivery), Verdict.PASSED)
             case Missing(where):
@@ -120,7 +122,7 @@ class ForwardRoute:
                 assert_never(found)
 
     async def _decide(self, event: Event) -> Answer:
-        give_up = self._clock() + self.route.busy_wait
+        give_up = self._clock() + self._busy_wait
         while (flight := self._flights.find(event.key.digest)) is not None:
             ended, told = await self._flights.wait(flight, give_up - self._clock())
             if ended and told is None:
@@ -128,11 +130,8 @@ class ForwardRoute:
             if event.fingerprint != flight.fingerprint:
                 self._notes.mismatch(event)
             return Busy(RETRY_AFTER) if told is None else await self._mirror(event, told)
-        return await self._fly(event, give_up)
-
-    async def _fly(self, event: Event, give_up: float) -> Answer:
-        """Decide an event for this process; whoever comes meanwhile waits for it."""
-        landing = Landing(Busy(RETRY_AFTER), told=None)
+        # Ours to decide for this process; whoever comes meanwhile waits for it.
+        landing = _UNDECIDED
         flight = self._flights.open(event.key.digest, event.fingerprint)
         try:
             landing = await self._resolve(event, give_up)
@@ -154,7 +153,7 @@ class ForwardRoute:
             return await self._without_store(event, away)
         match arrived:
             case None:
-                return Landing(Busy(RETRY_AFTER), told=None)
+                return _UNDECIDED
             case (Seen() as seen, met_live):
                 self._notes.duplicate(event, seen, met_live=met_live)
                 answer = await self._replays.duplicate(event)
@@ -219,7 +218,8 @@ class ForwardRoute:
     ) -> Pending | None:
         if isinstance(result, Delivered):
             self._notes.accepted(event, won)
-            await self._replays.keep(event, result.reply)
+            if self._replays.wanted:
+                await self._replays.keep(event, result.reply)
         ending = event.ending(self.route, ending_of(result))
         pending = await self._shared.recorder.record(ending, lease_end)
         if pending is None:

@@ -15,6 +15,8 @@ class Replays:
 
     def __init__(self, route: Route, replies: Replies, notes: Notes) -> None:
         self._how = route.duplicate_reply
+        self.wanted = isinstance(self._how, ReplayReply)
+        """Whether the route replays; else keeping and looking up are needless."""
         self._replies = replies
         self._notes = notes
 
@@ -24,9 +26,7 @@ class Replays:
         Of a success outside 2xx (a consumer's 409 for "known already", say) a provider would come
         back for ever: it is told once, as the consumer's own, and its duplicates hear plain 200.
         """
-        if not isinstance(self._how, ReplayReply) or not reply.complete:
-            return
-        if not 200 <= reply.status < 300:
+        if not (self.wanted and reply.complete and 200 <= reply.status < 300):
             return
         if len(reply.body) > REPLAY_LIMIT:
             self._notes.reply_lost(event, f"its body of {len(reply.body)} bytes is over 16 KiB")
@@ -39,7 +39,7 @@ class Replays:
     async def duplicate(self, event: Event) -> Duplicate:
         """What a duplicate of something durable is told."""
         kept = None
-        if isinstance(self._how, ReplayReply):
+        if self.wanted:
             try:
                 kept = await self._replies.recall(event.key)
             except StoreAway as away:

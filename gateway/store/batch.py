@@ -83,7 +83,7 @@ Raises NoSession, Lost or Aborted: the calls that were not told are tried again 
 
 
 class Batch(Generic[Item, Result]):
-    """Concurrent calls of one kind."""
+    """Concurrent calls of one kind. Made inside the loop that it runs in."""
 
     def __init__(
         self,
@@ -93,6 +93,7 @@ class Batch(Generic[Item, Result]):
         lanes: int = LANES,
         apart: Batch[Item, Result] | None = None,
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self._send = send
         self._clock = clock
         self._free = lanes
@@ -107,14 +108,13 @@ class Batch(Generic[Item, Result]):
 
     def call(self, key: bytes, item: Item, within: float) -> asyncio.Future[Result]:
         """Queue one item. The future raises StoreAway after `within` seconds at the latest."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
+        future: asyncio.Future[Result] = self._loop.create_future()
         call = Call(key, item, self._clock() + within, future)
         if self._closed:
             call.fail("the store is closed")
             return future
         self._queue.append(call)
-        self._wake(loop)
+        self._wake()
         return future
 
     def adopt(self, group: Group[Item, Result]) -> None:
@@ -124,7 +124,7 @@ class Batch(Generic[Item, Result]):
                 call.fail("its row is locked")
             return
         self._queue.extend(group)
-        self._wake(asyncio.get_running_loop())
+        self._wake()
 
     async def insist(
         self, groups: list[Group[Item, Result]], send: Send[Item, Result], wait: str
@@ -181,19 +181,19 @@ class Batch(Generic[Item, Result]):
             self._apart.adopt(part[0])
         return []
 
-    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _wake(self) -> None:
         if self._free and not self._collecting:
             self._collecting = True
-            loop.call_soon(self._collect, loop)
+            self._loop.call_soon(self._collect)
         if self._sweeper is None:
-            self._sweeper = loop.call_later(TICK, self._sweep, loop)
+            self._sweeper = self._loop.call_later(TICK, self._sweep)
 
-    def _collect(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _collect(self) -> None:
         self._collecting = False
         while self._is_worth_a_lane() and not self._closed:
             groups = self._gather()
             self._free -= 1
-            task = loop.create_task(self._carry(groups))
+            task = self._loop.create_task(self._carry(groups))
             self._flying[task] = groups
             task.add_done_callback(self._landed)
 
@@ -233,21 +233,21 @@ class Batch(Generic[Item, Result]):
         del self._flying[task]
         self._free += 1
         if self._queue and not self._closed:
-            self._wake(task.get_loop())
+            self._wake()
 
     def _everybody(self) -> Iterator[Call[Item, Result]]:
         yield from self._queue
         for groups in self._flying.values():
             yield from calls_of(groups)
 
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _sweep(self) -> None:
         """Fail the calls whose time is up; go on while there is anybody to look after."""
         now, waiting = self._clock(), False
         for call in self._everybody():
             if call.deadline <= now:
                 call.fail("no answer in time")
             waiting = True
-        self._sweeper = loop.call_later(TICK, self._sweep, loop) if waiting else None
+        self._sweeper = self._loop.call_later(TICK, self._sweep) if waiting else None
 
 
 def calls_of(groups: list[Group[Item, Result]]) -> Iterator[Call[Item, Result]]:
@@ -257,5 +257,10 @@ def calls_of(groups: list[Group[Item, Result]]) -> Iterator[Call[Item, Result]]:
 
 def unanswered(groups: list[Group[Item, Result]]) -> list[Group[Item, Result]]:
     """The groups without the calls that were told, failed or left."""
-    waiting = ([call for call in group if not call.future.done()] for group in groups)
-    return [group for group in waiting if group]
+    waiting: list[Group[Item, Result]] = []
+    for group in groups:
+        if len(group) > 1:
+            group = [call for call in group if not call.future.done()]
+        if group and not group[0].future.done():
+            waiting.append(group)
+    return waiting

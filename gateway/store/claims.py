@@ -9,6 +9,7 @@ then completes, or inserts, whatever is there.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any, cast
@@ -69,19 +70,19 @@ class Claims:
         self._arrivals = Batch(self._arrive, clock, apart=Batch(self._arrive, clock))
         self._settlements = Batch(self._settle, clock, apart=Batch(self._settle, clock))
 
-    async def arrive(self, ask: Ask, *, within: float) -> Arrival:
+    def arrive(self, ask: Ask, *, within: float) -> asyncio.Future[Arrival]:
         """One delivery meets the table.
 
-        Raises StoreAway after `within` seconds at the latest, and LookupError for a route that was
-        never registered.
+        StoreAway is raised here or, after `within` seconds at the latest, by what is given back;
+        LookupError here, for a route that was never registered.
         """
         self._expect(ask.route)
-        return await self._arrivals.call(ask.key.digest, ask, within)
+        return self._arrivals.call(ask.key.digest, ask, within)
 
-    async def settle(self, settlement: Settlement) -> Settled:
-        """A holder ends its claim. Raises StoreAway within a second; LookupError as above."""
+    def settle(self, settlement: Settlement) -> asyncio.Future[Settled]:
+        """A holder ends its claim. StoreAway within a second and LookupError as above."""
         self._expect(settlement.route)
-        return await self._settlements.call(settlement.key.digest, settlement, SETTLE_WITHIN)
+        return self._settlements.call(settlement.key.digest, settlement, SETTLE_WITHIN)
 
     async def close(self) -> None:
         """Fail what is still waiting."""
@@ -99,13 +100,13 @@ class Claims:
         self, statement: Statement, groups: Asks | Settlements, *args: Any
     ) -> list[Record]:
         connection = await self._sessions.take()
-        if any(call.future.done() for group in groups for call in group):
-            # Its time was up while we connected, and it was told that nothing had left: a claim
-            # made for it now would have no holder, and nobody would give it back.
-            self._sessions.give_back(connection)
-            raise NoSession("a call was over before its statement left")
         for group in groups:
             for call in group:
+                if call.future.done():
+                    # Its time was up while we connected, and it was told that nothing had left: a
+                    # claim made for it now would have no holder, and nobody would give it back.
+                    self._sessions.give_back(connection)
+                    raise NoSession("a call was over before its statement left")
                 call.out = True
         rows = await self._sessions.run(connection, statement, args, len(groups))
         self._sessions.is_up()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 import asyncpg
@@ -91,13 +91,13 @@ class Store:
             with suppress(NoSession, Aborted):  # arrivals ask again, and the check does
                 await self._routes.resolve()
 
-    async def arrive(self, ask: Ask, *, within: float) -> Arrival:
+    def arrive(self, ask: Ask, *, within: float) -> Awaitable[Arrival]:
         """One delivery meets the claims. Raises StoreAway after `within` seconds at the latest."""
-        return await self._claims.arrive(ask, within=within)
+        return self._claims.arrive(ask, within=within)
 
-    async def settle(self, settlement: Settlement) -> Settled:
+    def settle(self, settlement: Settlement) -> Awaitable[Settled]:
         """A holder ends its claim. Raises StoreAway within about a second."""
-        return await self._claims.settle(settlement)
+        return self._claims.settle(settlement)
 
     async def keep(self, key: EventKey, reply: Reply) -> None:
         """Keep a first reply. Raises StoreAway within about a second."""

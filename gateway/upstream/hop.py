@@ -88,9 +88,16 @@ class Hop:
         Raises ValueError for a request that the consumer could read differently than we mean it.
         """
         head = request_head(method, target, headers, body)
-        outcome = await self._in_a_slot(head, body, method == "HEAD", send_before)
+        if self._aborted:
+            return Unreached(Cause.SHUTTING_DOWN)
+        if not self._slots.take() and not await self._slots.wait(self._upstream.slot_timeout):
+            return Unreached(Cause.NO_SLOT, timed_out=True)
+        try:
+            answer = await self._exchange(head, body, method == "HEAD", send_before)
+        finally:
+            self._slots.give_back()
         self._at("after_answer")
-        return outcome
+        return judge(answer, self._policy) if isinstance(answer, Reply) else answer
 
     async def abort(self) -> None:
         """Every forward under way ends now, and later ones are not begun.
@@ -114,30 +121,16 @@ class Hop:
         self._idle.clear()
         await asyncio.sleep(0)  # closing a transport takes one turn of the loop
 
-    async def _in_a_slot(
-        self, head: bytes, body: bytes, bodiless: bool, send_before: float | None
-    ) -> Outcome:
-        if self._aborted:
-            return Unreached(Cause.SHUTTING_DOWN)
-        if not self._slots.take() and not await self._slots.wait(self._upstream.slot_timeout):
-            return Unreached(Cause.NO_SLOT, timed_out=True)
-        try:
-            answer = await self._exchange(head, body, bodiless, send_before)
-        except NotDialled as error:
-            return error.outcome
-        finally:
-            self._slots.give_back()
-        if isinstance(answer, Reply):
-            return judge(answer, self._policy)
-        return answer
-
     async def _exchange(
         self, head: bytes, body: bytes, bodiless: bool, send_before: float | None
     ) -> Reply | Ambiguous | Unreached:
         while True:
             # Last in, first out: the one used last is the least likely to have been closed.
             kept = self._idle.pop() if self._idle else None
-            connection = kept or await self._dialled()
+            try:
+                connection = kept or await self._dialled()
+            except NotDialled as error:
+                return error.outcome
             self._at("before_send")
             # Nothing awaits from here to the write: no check can be closer to the first byte.
             if send_before is not None and self._clock() > send_before:

@@ -17,6 +17,7 @@ not among these: two lengths, or a length and chunks, are refused.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from httptools import HttpParserError, HttpResponseParser
 
@@ -64,16 +65,24 @@ def request_head(method: str, target: str, headers: RawHeaders, body: bytes) -> 
         raise ValueError("a line break or a space where none may be")
     framed = not body
     for name, value in headers:
-        low = name.lower()
-        if low == b"content-length":
-            if value != str(len(body)).encode():
-                raise ValueError("Content-Length is not the body's length")
-            framed = True
-        elif low == b"transfer-encoding":
+        framing = _framing(name)
+        if framing is None:
+            continue
+        if framing == b"transfer-encoding":
             raise ValueError("a transfer coding on a body that has none")
+        if value != b"%d" % len(body):
+            raise ValueError("Content-Length is not the body's length")
+        framed = True
     if not framed:
         raise ValueError("a body without Content-Length")
     return head
+
+
+@lru_cache(maxsize=512)  # senders use the same few names again and again, and could use others
+def _framing(name: bytes) -> bytes | None:
+    """The lower-case name of a line that frames; None for the others."""
+    low = name.lower()
+    return low if low in (b"content-length", b"transfer-encoding") else None
 
 
 class ReplyReader:

@@ -41,35 +41,38 @@ class Bodies:
 
     async def read(self, exchange: Exchange, limit: int) -> bytes | Rejected:
         """The whole body, at most `limit` bytes; the exchange notes what it holds of the budget."""
-        body = await self._read(exchange, limit)
-        if isinstance(body, Rejected):
-            exchange.spoiled = True
-        return body
-
-    async def _read(self, exchange: Exchange, limit: int) -> bytes | Rejected:
-        declared = exchange.message.headers.get(hdrs.CONTENT_LENGTH)
-        if declared is not None and int(declared) > limit:
-            return _TOO_LARGE
+        body: bytes | Rejected
         try:
             if exchange.payload.is_eof():
                 # Whole with its head, so within the free part: reading stops beyond that.
                 body = exchange.payload.read_nowait()
-                return body if len(body) <= limit else _TOO_LARGE
-            self._invite(exchange)
-            return await self._arriving(exchange, limit, int(declared or limit))
+                if len(body) > limit:
+                    body = _TOO_LARGE
+            else:
+                body = await self._incoming(exchange, limit)
         except SenderGone:
-            return _GONE
+            body = _GONE
         except BrokenFraming:
             exchange.payload.feed_eof()  # or aiohttp would go on reading what it raised for
-            return _BROKEN
+            body = _BROKEN
         except TimeoutError:
-            return _TOO_SLOW
+            body = _TOO_SLOW
+        if isinstance(body, Rejected):
+            exchange.spoiled = True
+        return body
 
     def release(self, exchange: Exchange) -> None:
         """The body is needed no more."""
         if exchange.held:
             self.budget.give_back(exchange.held)
             exchange.held = 0
+
+    async def _incoming(self, exchange: Exchange, limit: int) -> bytes | Rejected:
+        declared = exchange.message.headers.get(hdrs.CONTENT_LENGTH)
+        if declared is not None and int(declared) > limit:
+            return _TOO_LARGE
+        self._invite(exchange)
+        return await self._arriving(exchange, limit, int(declared or limit))
 
     async def _arriving(self, exchange: Exchange, limit: int, expected: int) -> bytes | Rejected:
         body = bytearray()

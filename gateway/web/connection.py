@@ -180,22 +180,21 @@ class Connection(RequestHandler):
         """Note a body that aiohttp reads away after the reply, to end it with the connection."""
         self._unread = payload
 
-    async def write(self, data: bytes, timeout: float) -> None:
-        """Write a reply.
+    def write(self, data: bytes) -> bool:
+        """Write a reply, which a sender that is gone misses. Whether it is taken already."""
+        if self.transport is None:
+            return True
+        self.transport.write(data)
+        return not self._paused
 
-        A sender that is gone misses it; one that leaves it unread for `timeout` seconds is cut off.
-        """
-        transport = self.transport
-        if transport is None:
-            return
-        transport.write(data)
-        if not self._paused:
-            return
+    async def taken(self, timeout: float) -> None:
+        """A sender that leaves what was written unread for `timeout` seconds is cut off."""
         try:
             async with asyncio.timeout(timeout):
                 await self._drain_helper()
         except (TimeoutError, ConnectionError):
-            transport.abort()
+            if self.transport is not None:
+                self.transport.abort()
             self.force_close()  # what it has pipelined behind would be answered into the void
 
     def _make_error_handler(

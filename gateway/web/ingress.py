@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import lru_cache
 from ssl import SSLContext
 from typing import Protocol
 
@@ -26,8 +25,7 @@ from gateway.core import headers
 from gateway.core.answer import Answer, Reason, Rejected
 from gateway.core.event import Delivery
 from gateway.core.headers import BadNomination
-from gateway.core.keying import Recipe
-from gateway.core.route import Mode, Route
+from gateway.core.route import Route
 from gateway.web import admission, listener, reply
 from gateway.web.body import Bodies
 from gateway.web.connection import Connection, Connections, Exchange, Sent
@@ -51,6 +49,11 @@ class Receiver(Protocol):
 
     @property
     def route(self) -> Route: ...
+    @property
+    def decisive(self) -> frozenset[bytes]:
+        """Of the route, worked out once."""
+        ...
+
     async def receive(self, delivery: Delivery) -> Answer: ...
 
 
@@ -176,28 +179,24 @@ class Ingress:
         if isinstance(body, Rejected):
             return self._turn_away(name, body)
         try:
-            lines = headers.end_to_end(message.raw_headers, _decisive(receiver.route))
+            lines = headers.end_to_end(message.raw_headers, receiver.decisive)
         except BadNomination:
             return self._turn_away(name, _NOMINATION)
-        connection = exchange.connection
-        return await self._receive(
-            receiver,
-            Delivery(message.method, message.path, lines, body, connection.peer, connection.scheme),
-        )
-
-    async def _receive(self, receiver: Receiver, delivery: Delivery) -> Answer:
+        peer, scheme = exchange.connection.peer, exchange.connection.scheme
+        delivery = Delivery(message.method, message.path, lines, body, peer, scheme)
         try:
             return await receiver.receive(delivery)
         except Exception:  # noqa: BLE001  # one delivery's crash must not reach another's
-            self._log.exception("request_failed", extra={"route": receiver.route.name})
-            return self._turn_away(receiver.route.name, _INTERNAL)
+            self._log.exception("request_failed", extra={"route": name})
+            return self._turn_away(name, _INTERNAL)
 
     async def _reply(
         self, connection: Connection, answer: Answer, *, head: bool, close: bool, old: bool
     ) -> Sent:
         # HTTP/1.0 ends a connection unless told otherwise, HTTP/1.1 the other way round.
         said = b"close" if close else b"keep-alive" if old else None
-        await connection.write(reply.put(answer, head=head).encode(said), self._limits.body_timeout)
+        if not connection.write(reply.put(answer, head=head).encode(said)):
+            await connection.taken(self._limits.body_timeout)
         return Sent(keep_alive=not close)
 
     def _turn_away(self, route: str, refused: Rejected) -> Rejected:
@@ -208,13 +207,3 @@ class Ingress:
         for connection in self._connections.all:
             if connection.idle:
                 connection.force_close()
-
-
-def _decisive(route: Route) -> frozenset[bytes]:
-    # In observe nothing is refused for the sake of the id: a nominated one is dropped, and missing.
-    return frozenset() if route.mode is Mode.OBSERVE else _headers_of(route.recipe)
-
-
-@lru_cache(maxsize=1024)
-def _headers_of(recipe: Recipe) -> frozenset[bytes]:
-    return recipe.headers()

@@ -8,10 +8,9 @@ The consumer's reply crosses as it came. What the gateway says by itself is one 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from gateway.core import headers
 from gateway.core.answer import (
@@ -25,7 +24,7 @@ from gateway.core.answer import (
 )
 from gateway.core.event import RawHeaders
 from gateway.core.outcome import Reply
-from gateway.core.route import FixedReply, ReplayReply, StandardReply
+from gateway.core.route import DuplicateReply, FixedReply, ReplayReply, StandardReply
 
 # A consumer that restarts needs a few seconds; no provider's ladder of retries begins lower.
 RETRY_AFTER = 5
@@ -38,8 +37,7 @@ _VERDICTS: dict[Verdict, RawHeaders] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(NamedTuple):
     """A reply but for its connection line. `body` is what is sent: empty for HEAD."""
 
     status: int
@@ -49,13 +47,11 @@ class Wire:
 
     def encode(self, connection: bytes | None) -> bytes:
         """The bytes; `connection` is the value of our own Connection line, or None for none."""
-        parts = [b"HTTP/1.1 %d %b\r\n" % (self.status, self.reason)]
-        for name, value in self.headers:
-            parts += (name, b": ", value, b"\r\n")
+        lines = [b"HTTP/1.1 %d %b" % (self.status, self.reason), *map(b": ".join, self.headers)]
         if connection is not None:
-            parts += (b"Connection: ", connection, b"\r\n")
-        parts += (b"\r\n", self.body)
-        return b"".join(parts)
+            lines.append(b"Connection: " + connection)
+        lines += (b"", self.body)
+        return b"\r\n".join(lines)
 
 
 def put(answer: Answer, *, head: bool) -> Wire:
@@ -74,8 +70,8 @@ def put(answer: Answer, *, head: bool) -> Wire:
                 verdict=verdict if visible else None,
                 head=head,
             )
-        case Duplicate():
-            return _duplicate(answer, head=head)
+        case Duplicate(how, kept):
+            return _duplicate(how, head=head) if kept is None else _replayed(kept, head=head)
         case Busy(retry_after):
             return _say(
                 503,
@@ -102,20 +98,22 @@ def _mirror(reply: Reply, verdict: Verdict | None, *, head: bool) -> Wire:
     return Wire(reply.status, reply.reason, lines + _verdict(verdict), body)
 
 
-def _duplicate(answer: Duplicate, *, head: bool) -> Wire:
-    match answer.how:
-        case ReplayReply() if answer.kept is not None:
-            kept = answer.kept
-            kind = tuple(line for line in kept.headers if line[0].lower() == b"content-type")
-            first = Reply(kept.status, kept.reason or _reason(kept.status), kind, kept.body)
-            return _mirror(first, Verdict.DUPLICATE, head=head)
+def _replayed(kept: Reply, *, head: bool) -> Wire:
+    kind = tuple(line for line in kept.headers if line[0].lower() == b"content-type")
+    first = Reply(kept.status, kept.reason or _reason(kept.status), kind, kept.body)
+    return _mirror(first, Verdict.DUPLICATE, head=head)
+
+
+@lru_cache(maxsize=64)
+def _duplicate(how: DuplicateReply, *, head: bool) -> Wire:
+    match how:
         case StandardReply() | ReplayReply():
-            status, kind_of, body = 200, _JSON, _DUPLICATE
+            status, kind, body = 200, _JSON, _DUPLICATE
         case FixedReply(status, content_type, body):
-            kind_of = content_type.encode("latin-1")
+            kind = content_type.encode("latin-1")
         case _:
-            assert_never(answer.how)
-    return _own(status, kind_of, body, retry_after=None, verdict=Verdict.DUPLICATE, head=head)
+            assert_never(how)
+    return _own(status, kind, body, retry_after=None, verdict=Verdict.DUPLICATE, head=head)
 
 
 def _say(

@@ -30,6 +30,7 @@ def lists(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 DOCUMENTS = st.recursive(SCALARS, lambda inner: objects(inner) | lists(inner), max_leaves=12)
 STEPS = st.sampled_from(["id", "a", "0", "1", "00", "i-d", 'i"d', "i/d", "é", "", '"id"', "x\\"])
+TAILS = st.sampled_from(["", "", " \n", "\x0b", "\u00a0", "}", " {}"])
 ENCODINGS = st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 
 
@@ -40,16 +41,20 @@ class Careful(Document):
         return document._CANNOT_SAY
 
 
-@given(DOCUMENTS, st.lists(STEPS, min_size=1, max_size=3).map(tuple), ENCODINGS, st.booleans())
-@example('{"id": "a", "id": "b"}', ("id",), "utf-8", False)
-@example('{"id": "a", "\\u0069d": "b"}', ("id",), "utf-8", False)
-@example('{"a": {"id": 1}, "a": {"id": 2}}', ("a", "id"), "utf-8", False)
-@example('{"i/d": "a", "i\\/d": "b"}', ("i/d",), "utf-8", False)
-@example('{"id": 7.0}', ("id",), "utf-8", True)
+@given(
+    DOCUMENTS, TAILS, st.lists(STEPS, min_size=1, max_size=3).map(tuple), ENCODINGS, st.booleans()
+)
+@example('{"id": "a", "id": "b"}', "", ("id",), "utf-8", False)
+@example('{"id": "a", "\\u0069d": "b"}', "", ("id",), "utf-8", False)
+@example('{"a": {"id": 1}, "a": {"id": 2}}', "", ("a", "id"), "utf-8", False)
+@example('{"i/d": "a", "i\\/d": "b"}', "", ("i/d",), "utf-8", False)
+@example('{"id": 7.0}', "", ("id",), "utf-8", True)
+@example('{"id": "a"}', "{}", ("id",), "utf-8", False)
+@example('{"id": "a"}', "\x0b", ("id",), "utf-8", False)
 def test_the_quick_way_never_differs_from_the_careful_one(
-    text: str, pointer: tuple[str, ...], encoding: str, fractions: bool
+    text: str, tail: str, pointer: tuple[str, ...], encoding: str, fractions: bool
 ) -> None:
-    body = text.encode(encoding)
+    body = (text + tail).encode(encoding)
     quick = Document(body).text(pointer, fractions=fractions)
     assert quick == Careful(body).text(pointer, fractions=fractions)
 

@@ -26,7 +26,7 @@ async def away(*_: object) -> None:
 
 
 async def test_a_reply_that_broke_off_is_not_repeated(world):
-    world.consumer.answers(Delivered(replace(reply(200), complete=False)))
+    world.consumer.answers(Delivered(reply(200)._replace(complete=False)))
     await world.deliver()
     assert await world.deliver() == PLAIN
 

@@ -96,8 +96,7 @@ async def test_a_claim_says_by_which_route_it_came(stores: Stores, sql: asyncpg.
 
 async def test_a_route_that_was_never_registered_is_an_error_of_the_caller(stores: Stores) -> None:
     store = await stores.open()
-    stray = fresh_ask()
-    object.__setattr__(stray, "route", "stray")
+    stray = fresh_ask()._replace(route="stray")
     with pytest.raises(LookupError):
         await store.arrive(stray)
     with pytest.raises(LookupError):

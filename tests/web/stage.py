@@ -73,6 +73,7 @@ class ScriptedReceiver:
 
     def __init__(self, route: Route) -> None:
         self.route = route
+        self.decisive = route.decisive
         self.deliveries: list[Delivery] = []
         self.script: deque[Answer | BaseException] = deque()
         self.gate = asyncio.Event()
