@@ -20,6 +20,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import orjson
+
 from gateway import __version__, failpoints
 from gateway.certificates import Certificates
 from gateway.config import Embedded, Loaded
@@ -132,6 +134,7 @@ class Gateway:
             # A token tells one holder from another, and nobody gains anything by guessing one.
             dice=partial(Random(secrets.randbits(256)).getrandbits, 63),
             at=self._at,
+            parse=orjson.loads,
             log_deliveries=loaded.log_deliveries,
         )
         self._routing = Routing(shared, self._new_hop)

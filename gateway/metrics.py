@@ -7,16 +7,9 @@ A counter says what happened, not what was tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-)
+from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
@@ -24,6 +17,7 @@ from gateway import __version__
 from gateway.core.answer import Reason, Verdict
 from gateway.core.retention import Shape
 from gateway.core.route import Route
+from gateway.tallies import Tallies
 
 # More types than this on one route is a mistyped pointer (an id, a time), not a catalogue of
 # events.
@@ -39,46 +33,21 @@ CLAIM_STATEMENTS = frozenset({"arrive", "take_over", "settle", "complete"})
 CLAIM_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2)
 
 
-Child = TypeVar("Child", Counter, Histogram)
-
-
-class Children(dict[str | tuple[str, ...], Child]):
-    """A metric by its label values, one or a tuple, each child made when it is first asked for.
-
-    The library's `labels()` takes a lock and checks and copies the values: 1 to 5 µs each time.
-    """
-
-    def __init__(self, metric: Child) -> None:
-        super().__init__()
-        self._metric: Child = metric
-
-    def __missing__(self, values: str | tuple[str, ...]) -> Child:
-        labels = values if isinstance(values, tuple) else (values,)
-        child: Child = self._metric.labels(*labels)
-        self[values] = child
-        return child
-
-
 class Metrics:
     """The process's registry, and what other parts tell it."""
 
     def __init__(self) -> None:
         # A second series per counter, which nothing here reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        registry = self.registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
+        self._tallies = Tallies(self.registry, prefix="dedup")
+        self._count_deliveries()
+        self._count_forwards()
+        self._show_state()
+        self._types: dict[str, set[str]] = {}
 
-        def counter(name: str, text: str, *labels: str) -> Children[Counter]:
-            return Children(Counter(f"dedup_{name}", text, labels, registry=registry))
-
-        def histogram(
-            name: str, text: str, label: str, buckets: Sequence[float]
-        ) -> Children[Histogram]:
-            full = f"dedup_{name}"
-            return Children(Histogram(full, text, [label], buckets=buckets, registry=registry))
-
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"dedup_{name}", text, labels, registry=registry)
-
+    def _count_deliveries(self) -> None:
+        counter, histogram = self._tallies.counter, self._tallies.histogram
         self._requests = counter("requests", "Request heads, by route.", "route")
         self._deliveries = counter(
             "deliveries", "Deliveries, by what they were told.", "route", "verdict"
@@ -96,6 +65,9 @@ class Metrics:
             "route",
             AGE_BUCKETS,
         )
+
+    def _count_forwards(self) -> None:
+        counter, histogram = self._tallies.counter, self._tallies.histogram
         self._forwards = counter("forwards", "Forwards, by outcome.", "route", "outcome")
         self._forward_seconds = histogram(
             "forward_duration_seconds",
@@ -127,8 +99,13 @@ class Metrics:
             "payload_mismatches", "Deliveries whose body differs from the one claimed.", "route"
         )
         self._stale = counter("stale_events", "New events older than the retention.", "route")
-        self._store_up = gauge("store_up", "Whether the store answers and takes writes.")
         self._store_errors = counter("store_errors", "Failed store calls, by kind.", "kind")
+
+    def _show_state(self) -> None:
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"dedup_{name}", text, labels, registry=self.registry)
+
+        self._store_up = gauge("store_up", "Whether the store answers and takes writes.")
         self._unrecorded = gauge(
             "pending_settlements", "Settlements that the store has not taken yet."
         )
@@ -146,7 +123,6 @@ class Metrics:
         self._reload = gauge("config_last_reload_successful", "Whether the last reload was taken.")
         self._reload.set(1)
         gauge("build_info", "The running version.", "version").labels(__version__).set(1)
-        self._types: dict[str, set[str]] = {}
 
     def render(self) -> tuple[bytes, str]:
         """The exposition and its content type."""
@@ -191,9 +167,9 @@ class Metrics:
 
     def _zero(self, name: str) -> None:
         for verdict in Verdict:
-            self._deliveries[name, verdict].inc(0)
+            self._deliveries[name, verdict] += 0
         for outcome in ("delivered", "refused", "unreached", "ambiguous"):
-            self._forwards[name, outcome].inc(0)
+            self._forwards[name, outcome] += 0
         for counter in (
             self._requests,
             self._slow,
@@ -203,68 +179,68 @@ class Metrics:
             self._mismatches,
             self._stale,
         ):
-            counter[name].inc(0)
+            counter[name] += 0
 
     def request(self, route: str) -> None:
         """A request head was read; `route` is empty when there is none for it."""
-        self._requests[route].inc()
+        self._requests[route] += 1
 
     def rejection(self, route: str, reason: Reason) -> None:
         """A request ended without a verdict."""
-        self._rejected[route, reason].inc()
+        self._rejected[route, reason] += 1
 
     def delivery(self, route: str, verdict: Verdict) -> None:
         """A request ended with a verdict."""
-        self._deliveries[route, verdict].inc()
+        self._deliveries[route, verdict] += 1
 
     def event(self, route: str, event_type: str | None) -> None:
         """The consumer accepted an event: its type may become a label."""
         known = self._types.setdefault(route, set())
         if event_type and len(known) < TYPES_PER_ROUTE and _is_legible(event_type):
             known.add(event_type)
-        self._events[route, self._type_label(route, event_type)].inc()
+        self._events[route, self._type_label(route, event_type)] += 1
 
     def duplicate(self, route: str, event_type: str | None, shape: Shape, age: float) -> None:
         """A duplicate; `age` in seconds since the event was first seen."""
         label = self._type_label(route, event_type)
-        self._duplicates[route, label, shape].inc()
-        self._ages[route].observe(age)
+        self._duplicates[route, label, shape] += 1
+        self._ages.observe(route, age)
 
     def forward(self, route: str, outcome: str, seconds: float, *, slow: bool) -> None:
         """One forward ended."""
-        self._forwards[route, outcome].inc()
-        self._forward_seconds[route].observe(seconds)
+        self._forwards[route, outcome] += 1
+        self._forward_seconds.observe(route, seconds)
         if slow:
-            self._slow[route].inc()
+            self._slow[route] += 1
 
     def takeover(self, route: str) -> None:
         """A lapsed claim was taken over."""
-        self._takeovers[route].inc()
+        self._takeovers[route] += 1
 
     def late_success(self, route: str) -> None:
         """A success was recorded after its lease was lost."""
-        self._late[route].inc()
+        self._late[route] += 1
 
     def possible_double(self, route: str) -> None:
         """An event was accepted after doubt."""
-        self._doubles[route].inc()
+        self._doubles[route] += 1
 
     def stale(self, route: str) -> None:
         """A new event was older than the retention."""
-        self._stale[route].inc()
+        self._stale[route] += 1
 
     def mismatch(self, route: str) -> None:
         """One id came with two bodies."""
-        self._mismatches[route].inc()
+        self._mismatches[route] += 1
 
     def store_error(self, kind: str) -> None:
         """A store call failed."""
-        self._store_errors[kind].inc()
+        self._store_errors[kind] += 1
 
     def statement(self, name: str, seconds: float, size: int) -> None:
         """A statement took `seconds` for a batch of `size`; those on the claims are of interest."""
         if name in CLAIM_STATEMENTS:
-            self._claim_seconds[name].observe(seconds)
+            self._claim_seconds.observe(name, seconds)
 
     def reloaded(self, successful: bool) -> None:
         """A changed configuration was taken, or not."""

@@ -12,6 +12,7 @@ from gateway.core.answer import Reason, Verdict
 from gateway.core.retention import Shape
 from gateway.core.route import Mode
 from gateway.metrics import LONGEST_TYPE, TYPES_PER_ROUTE, Metrics
+from gateway.tallies import MOST_UNTOLD
 from tests.flow.world import ROUTE
 
 
@@ -149,6 +150,19 @@ def test_the_facts_of_a_route_go_with_it() -> None:
     assert found["dedup_route_info", "observe", "invoices"] == 1
     assert not [key for key in found if key[0] == "dedup_route_info" and "orders" in key]
     assert not [key for key in found if key[0] == "dedup_retention_floor_seconds"]
+
+
+def test_a_scrape_takes_what_came_since_the_last_and_loses_nothing() -> None:
+    metrics = Metrics()
+    for n in range(1, 3):
+        for _ in range(MOST_UNTOLD + 5):
+            metrics.delivery("orders", Verdict.FIRST)
+            metrics.forward("orders", "delivered", 0.25, slow=False)
+        found = page(metrics)
+        assert found == page(metrics)
+        assert found["dedup_deliveries_total", "orders", "first"] == n * (MOST_UNTOLD + 5)
+        assert found["dedup_forward_duration_seconds_count", "orders"] == n * (MOST_UNTOLD + 5)
+        assert found["dedup_forward_duration_seconds_sum", "orders"] == n * (MOST_UNTOLD + 5) / 4
 
 
 def test_gauges_say_how_things_stand_at_the_scrape() -> None:

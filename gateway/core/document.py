@@ -14,20 +14,34 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_DECODE = json.JSONDecoder().raw_decode  # json.loads costs as much again for a small body
+
+
+Parse = Callable[[bytes], object]
+"""A plain JSON parser for UTF-8.
+
+Raises ValueError or RecursionError for what it cannot read or could only read in part. It may
+say what it likes about members that occur twice, fractions, and whole numbers it makes floats of.
+"""
+
+
+def parse_plainly(body: bytes) -> object:
+    """The standard library's."""
+    return json.loads(body.decode())
 
 
 class Document:
     """One body, parsed at most once in each way and only when asked for."""
 
-    __slots__ = ("_body", "_careful", "_plain")
+    __slots__ = ("_body", "_careful", "_parse", "_plain")
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, parse: Parse = parse_plainly) -> None:
         self._body = body
+        self._parse = parse
         self._plain: object = _UNREAD
         self._careful: object = _UNREAD
 
@@ -48,7 +62,7 @@ class Document:
     def _quickly(self, pointer: tuple[str, ...]) -> object:
         root = self._plain
         if root is _UNREAD:
-            root = self._plain = _read_plainly(self._body)
+            root = self._plain = self._read_plainly()
         spellings = _spellings(pointer)
         if root is _CANNOT_SAY or spellings is None:
             return _CANNOT_SAY
@@ -60,6 +74,17 @@ class Document:
             return str(value)
         return _CANNOT_SAY if type(value) is float else value
 
+    def _read_plainly(self) -> object:
+        if b"\\u" in self._body:
+            return _CANNOT_SAY
+        try:
+            return self._parse(self._body)
+        except (
+            ValueError,
+            RecursionError,
+        ):  # another encoding, an integer of 4,301 digits, no JSON
+            return _CANNOT_SAY
+
 
 class _Fraction(str):
     """A JSON number that is not whole, or NaN and its kin; text as it was written."""
@@ -68,17 +93,6 @@ class _Fraction(str):
 # Not functools.cached_property: before Python 3.12 it takes a lock for each first reading.
 _UNREAD = object()
 _CANNOT_SAY = object()
-
-
-def _read_plainly(body: bytes) -> object:
-    if b"\\u" in body:
-        return _CANNOT_SAY
-    try:
-        text = body.decode()
-        value, end = _DECODE(text)
-    except (ValueError, RecursionError):  # another encoding, an integer of 4,301 digits, no JSON
-        return _CANNOT_SAY
-    return value if end == len(text) or not text[end:].strip(" \t\n\r") else _CANNOT_SAY
 
 
 def _read_carefully(body: bytes) -> object:

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import assert_never
 from urllib.parse import parse_qsl
 
-from gateway.core.document import Document
+from gateway.core.document import Document, Parse, parse_plainly
 from gateway.core.event import Delivery, EventKey
 from gateway.core.location import (
     FirstOf,
@@ -76,10 +76,11 @@ class Conflicting:
 class Reading:
     """One delivery, read for its id, type and time; parsed once, and only when asked for."""
 
-    __slots__ = ("_document", "_form", "delivery")
+    __slots__ = ("_document", "_form", "_parse", "delivery")
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: Delivery, parse: Parse = parse_plainly) -> None:
         self.delivery = delivery
+        self._parse = parse
         self._document: Document | None = None
         self._form: list[tuple[str, str]] | None = None
 
@@ -158,7 +159,7 @@ class Reading:
     def _json(self, location: Json, *, fractions: bool) -> str | Missing:
         document = self._document
         if document is None:
-            document = self._document = Document(self._json_body())
+            document = self._document = Document(self._json_body(), self._parse)
         text = document.text(location.pointer, fractions=fractions)
         return Missing(describe(location)) if text is None else text
 
@@ -204,10 +205,10 @@ def _begun(scope: tuple[str, ...]) -> hashlib.blake2b:
 
 def _add(hasher: hashlib.blake2b, group: Iterable[str]) -> None:
     encoded = [_encode(text) for text in group]
-    hasher.update(len(encoded).to_bytes(4, "big"))
+    pieces = [len(encoded).to_bytes(4, "big")]
     for raw in encoded:
-        hasher.update(len(raw).to_bytes(8, "big"))
-        hasher.update(raw)
+        pieces += (len(raw).to_bytes(8, "big"), raw)
+    hasher.update(b"".join(pieces))
 
 
 def _sha256(found: str | Missing | Conflicting) -> str | Missing | Conflicting:

@@ -21,6 +21,7 @@ from gateway.core.answer import (
     Verdict,
 )
 from gateway.core.claim import Ending, Seen, Settlement, Won
+from gateway.core.document import Parse
 from gateway.core.event import Delivery, EventKey
 from gateway.core.keying import Conflicting, Missing, Reading
 from gateway.core.retention import Shape
@@ -50,16 +51,17 @@ class Event(NamedTuple):
 class Notes:
     """Counts and log lines of one route."""
 
-    def __init__(self, route: Route, counts: Counts, *, each_delivery: bool) -> None:
+    def __init__(self, route: Route, counts: Counts, parse: Parse, *, each_delivery: bool) -> None:
         self._route = route
         self._counts = counts
+        self._parse = parse
         self._each = each_delivery
 
     def read(self, delivery: Delivery, dice: Dice) -> Event | Missing | Conflicting | None:
         """The delivery with its key; None when its method says that it is no event (D11)."""
         if delivery.method not in self._route.methods:
             return None
-        reading = Reading(delivery)
+        reading = Reading(delivery, self._parse)
         key = reading.identify(self._route.recipe)
         if not isinstance(key, EventKey):
             return key

@@ -32,7 +32,7 @@ class ObserveRoute:
         self.decisive = route.decisive
         self._sender = sender
         self._shared = shared
-        self._notes = Notes(route, shared.counts, each_delivery=shared.log_deliveries)
+        self._notes = Notes(route, shared.counts, shared.parse, each_delivery=shared.log_deliveries)
 
     async def receive(self, delivery: Delivery) -> Answer:
         """Forward one delivery as it came, and count it once."""

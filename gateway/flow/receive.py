@@ -32,6 +32,7 @@ from gateway.core.answer import (
     Verdict,
 )
 from gateway.core.claim import Ask, Ending, Held, Seen, StoreAway, Won
+from gateway.core.document import Parse
 from gateway.core.event import Delivery
 from gateway.core.headers import Marks
 from gateway.core.keying import Conflicting, Missing
@@ -65,6 +66,7 @@ class Shared:
     clock: Clock
     dice: Dice
     at: Failpoint
+    parse: Parse
     log_deliveries: bool
 
 
@@ -94,7 +96,7 @@ class ForwardRoute:
         self._shared = shared
         self._flights = shared.flights
         self._clock = shared.clock
-        self._notes = Notes(route, shared.counts, each_delivery=shared.log_deliveries)
+        self._notes = Notes(route, shared.counts, shared.parse, each_delivery=shared.log_deliveries)
         self._replays = Replays(route, shared.replies, self._notes)
 
     async def receive(self, delivery: Delivery) -> Answer:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from operator import itemgetter
 
 from httptools import HttpParserError, HttpResponseParser
 
@@ -65,24 +66,23 @@ def request_head(method: str, target: str, headers: RawHeaders, body: bytes) -> 
         raise ValueError("a line break or a space where none may be")
     framed = not body
     for name, value in headers:
-        framing = _framing(name)
-        if framing is None:
-            continue
-        if framing == b"transfer-encoding":
-            raise ValueError("a transfer coding on a body that has none")
-        if value != b"%d" % len(body):
-            raise ValueError("Content-Length is not the body's length")
-        framed = True
+        match _framing(name):
+            case b"content-length":
+                if value != b"%d" % len(body):
+                    raise ValueError("Content-Length is not the body's length")
+                framed = True
+            case b"transfer-encoding":
+                raise ValueError("a transfer coding on a body that has none")
     if not framed:
         raise ValueError("a body without Content-Length")
     return head
 
 
-@lru_cache(maxsize=512)  # senders use the same few names again and again, and could use others
+@lru_cache(maxsize=512)  # both sides use the same few names again and again, and could use others
 def _framing(name: bytes) -> bytes | None:
-    """The lower-case name of a line that frames; None for the others."""
+    """The lower-case name of a line that says where a message ends; None for the others."""
     low = name.lower()
-    return low if low in (b"content-length", b"transfer-encoding") else None
+    return low if low in (b"content-length", b"transfer-encoding", b"keep-alive") else None
 
 
 class ReplyReader:
@@ -134,6 +134,8 @@ class ReplyReader:
 
     def feed(self, data: bytes) -> bool:
         """Take what was read. True when the reply has ended. Raises BadReply."""
+        if self._fed + len(data) <= HEAD_LIMIT:  # the least of all limits
+            return self._feed(data)
         room = self._room()
         if len(data) <= room:
             return self._feed(data)
@@ -229,13 +231,13 @@ class ReplyReader:
         self.status = status
         self.idle_seconds, length, codings = IDLE_SECONDS, False, []
         for name, value in self._lines:
-            low = name.lower()
-            if low == b"content-length":
-                length = True
-            elif low == b"transfer-encoding":
-                codings.append(value.strip().lower())
-            elif low == b"keep-alive":
-                self.idle_seconds = _idle_seconds(value)
+            match _framing(name):
+                case b"content-length":
+                    length = True
+                case b"transfer-encoding":
+                    codings.append(value.strip().lower())
+                case b"keep-alive":
+                    self.idle_seconds = _idle_seconds(value)
         self._drop_unwritable()
         if self._bodiless:
             # llhttp cannot be told through httptools that no body follows, so it must not read on.
@@ -248,7 +250,7 @@ class ReplyReader:
         self._until_close = not length and not codings
 
     def _drop_unwritable(self) -> None:
-        if not _CONTROL.search(b"".join([self._reason, *[value for _, value in self._lines]])):
+        if not _CONTROL.search(b"".join([self._reason, *map(itemgetter(1), self._lines)])):
             return
         self._lines = [line for line in self._lines if not _CONTROL.search(line[1])]
         if _CONTROL.search(self._reason):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,7 +16,8 @@ NAMES = st.sampled_from(
 )
 SCALARS = st.sampled_from(
     ['"evt"', '"id"', '"7"', "7", "-0", "0", "7.0", "1e2", "NaN", "null", "true", '" "', '""',
-     '"\\u0061"', '"\\ud800"', '"\\"id\\""', "9007199254740993", "1" * 5000]
+     '"\\u0061"', '"\\ud800"', '"\\"id\\""', "9007199254740993", "1" * 5000,
+     "18446744073709551616", "-9223372036854775809"]
 )  # fmt: skip
 
 
@@ -51,11 +53,17 @@ class Careful(Document):
 @example('{"id": 7.0}', "", ("id",), "utf-8", True)
 @example('{"id": "a"}', "{}", ("id",), "utf-8", False)
 @example('{"id": "a"}', "\x0b", ("id",), "utf-8", False)
+@pytest.mark.parametrize("parse", [document.parse_plainly, orjson.loads])
 def test_the_quick_way_never_differs_from_the_careful_one(
-    text: str, tail: str, pointer: tuple[str, ...], encoding: str, fractions: bool
+    parse: document.Parse,
+    text: str,
+    tail: str,
+    pointer: tuple[str, ...],
+    encoding: str,
+    fractions: bool,
 ) -> None:
     body = (text + tail).encode(encoding)
-    quick = Document(body).text(pointer, fractions=fractions)
+    quick = Document(body, parse).text(pointer, fractions=fractions)
     assert quick == Careful(body).text(pointer, fractions=fractions)
 
 

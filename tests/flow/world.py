@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+import orjson
+
 from gateway.core.answer import Answer, Reason, Verdict
 from gateway.core.claim import Arrival, Ask, Settled, Settlement, StoreAway
 from gateway.core.event import Delivery, EventKey, RawHeaders
@@ -277,6 +279,7 @@ class World:
             counts=self.counted,
             clock=self._loop.time,
             dice=lambda: next(TOKENS),
+            parse=orjson.loads,
             at=self.steps.append,
             log_deliveries=True,
         )
