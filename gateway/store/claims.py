@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from asyncpg.pgproto.pgproto import UUID
@@ -28,7 +28,7 @@ from gateway.core.claim import (
     Won,
 )
 from gateway.store.batch import TOGETHER, Batch, Group, calls_of, unanswered
-from gateway.store.queries import Statement, read
+from gateway.store.queries import ForMany, read
 from gateway.store.routes import Routes
 from gateway.store.session import Lost, NoSession, Record, Sessions, pause
 
@@ -63,10 +63,10 @@ class Claims:
         self._clock = clock
         self._keep_ids = keep_ids
         statements = read("claims.sql")
-        self._arrive_statement = statements["arrive"]
-        self._take_over_statement = statements["take_over"]
-        self._settle_statement = statements["settle"]
-        self._complete_statement = statements["complete"]
+        self._arrive_statement = ForMany(statements["arrive"])
+        self._take_over_statement = ForMany(statements["take_over"])
+        self._settle_statement = ForMany(statements["settle"])
+        self._complete_statement = ForMany(statements["complete"])
         self._arrivals = Batch(self._arrive, clock, apart=Batch(self._arrive, clock))
         self._settlements = Batch(self._settle, clock, apart=Batch(self._settle, clock))
 
@@ -97,7 +97,7 @@ class Claims:
             raise StoreAway(self._sessions.why)
 
     async def _run(
-        self, statement: Statement, groups: Asks | Settlements, *args: Any
+        self, asked: ForMany, groups: Asks | Settlements, wait: str, *columns: Sequence[Any]
     ) -> list[Record]:
         connection = await self._sessions.take()
         for group in groups:
@@ -108,7 +108,8 @@ class Claims:
                     self._sessions.give_back(connection)
                     raise NoSession("a call was over before its statement left")
                 call.out = True
-        rows = await self._sessions.run(connection, statement, args, len(groups))
+        statement, args = asked.fitting(*columns)
+        rows = await self._sessions.run(connection, statement, (*args, wait), len(groups))
         self._sessions.is_up()
         return rows
 
@@ -119,13 +120,13 @@ class Claims:
         rows = await self._run(
             self._arrive_statement,
             groups,
+            wait,
             [UUID(ask.key.digest) for ask in asks],
             [ids[ask.route] for ask in asks],
             [ask.token for ask in asks],
             [ask.lease for ask in asks],
             [_BYTE[ask.fingerprint] for ask in asks],
             [_text(ask.key.event_id) if keep else None for ask in asks],
-            wait,
         )
         first_ever = Won(1, False, False, rows[0][7])
         still_open: Asks = []
@@ -156,13 +157,13 @@ class Claims:
             rows = await self._run(
                 self._take_over_statement,
                 groups,
+                wait,
                 [UUID(ask.key.digest) for ask in asks],
                 [attempt for attempt, _ in seen],
                 [state for _, state in seen],
                 [ask.token for ask in asks],
                 [ask.lease for ask in asks],
                 [_BYTE[ask.fingerprint] for ask in asks],
-                wait,
             )
         except Lost:
             for call in calls_of(groups):
@@ -190,10 +191,10 @@ class Claims:
         rows = await self._run(
             self._settle_statement,
             firsts,
+            wait,
             [UUID(settlement.key.digest) for settlement in settlements],
             [settlement.token for settlement in settlements],
             [_ENDINGS[settlement.ending] for settlement in settlements],
-            wait,
         )
         for (n,) in rows:
             firsts[n - 1][0].tell(_CHANGED)
@@ -218,11 +219,11 @@ class Claims:
         rows = await self._run(
             self._complete_statement,
             groups,
+            wait,
             [UUID(settlement.key.digest) for settlement in settlements],
             [ids[settlement.route] for settlement in settlements],
             [_BYTE[settlement.fingerprint] for settlement in settlements],
             [_text(settlement.key.event_id) if keep else None for settlement in settlements],
-            wait,
         )
         completed = {row[0].bytes for row in rows}
         for (call,) in groups:
