@@ -49,8 +49,8 @@ def as_json(found: Found, *, quick: bool) -> dict[str, object]:
     size_with, size_without = found.sizes
     return {
         "quick": quick,
-        "cpu_ratio": _medians(found.ratios),
-        "cpu_ratio_c1": _medians(found.ratios_one),
+        "cpu_ratio": _ratios(found.ratios),
+        "cpu_ratio_c1": _ratios(found.ratios_one),
         "bytes_per_claim": size_with.total,
         "bytes_per_claim_without_id": size_without.total,
         "added_latency_ms": added(found.latencies),
@@ -80,8 +80,8 @@ def figure(document: dict[str, object], name: str) -> float:
     return float(value)
 
 
-def _medians(ratios: dict[str, Spread]) -> dict[str, float]:
-    return {name: spread.median for name, spread in ratios.items()}
+def _ratios(spreads: dict[str, Spread]) -> dict[str, float]:
+    return {name: spread.ratio for name, spread in spreads.items()}
 
 
 def _spreads(ratios: dict[str, Spread]) -> dict[str, list[float]]:

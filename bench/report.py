@@ -43,7 +43,7 @@ def _load_table(measured: list[Measured], connections: int, ratios: dict[str, Sp
             f"{median(run.per_second for run in runs):,.0f}",
             f"{median(run.cpu_us[target] for run in runs):.0f}",
             _postgres(runs),
-            f"{spread.median:.2f} ({spread.low:.2f}-{spread.high:.2f})" if spread else "",
+            f"{spread.ratio:.2f} ({spread.low:.2f}-{spread.high:.2f})" if spread else "",
             f"{median(run.latency_ms['p50'] for run in runs):.2f}",
             f"{median(run.latency_ms['p99'] for run in runs):.2f}",
         )

@@ -40,8 +40,8 @@ class Scale:
 
 QUICK = Scale(
     known=5_000,
-    rounds=3,
-    seconds=1.5,
+    rounds=5,
+    seconds=1.2,
     surrounding_rounds=1,
     latency_rounds=3,
     latency_seconds=4.0,

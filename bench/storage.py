@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import random
 import statistics
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic, perf_counter
 from urllib.parse import urlsplit
@@ -36,6 +37,7 @@ CONSUMER_SECONDS = 0.005
 # Statistics reach the views about a second after the fact, and a vacuum under way ends.
 SETTLING_DOWN = 2.0
 BATCH = 20
+TURNS = 10
 # Rows of one statement when the table is filled: large enough to be quick, small enough for the
 # checkpointer to keep up.
 FILL = 500_000
@@ -81,15 +83,20 @@ async def sizes(server: EmbeddedPostgres, claims: int, said: Callable[[str], Non
 async def times(
     server: EmbeddedPostgres, rows: tuple[int, ...], batches: int, said: Callable[[str], None]
 ) -> list[Time]:
-    """Of one table that grows."""
-    found, filled = [], 0
-    async with _database(server) as dsn, _store(dsn, ids=True) as store:
-        for goal in rows:
-            said(f"the store at {goal:,} rows")
-            await _fill(dsn, filled, goal)
-            filled = goal
-            found.append(await _time(store, server, goal, batches))
-    return found
+    """Of tables of these sizes, which take turns, so that they share their weather."""
+    async with AsyncExitStack() as exits:
+        tables = []
+        for size in rows:
+            said(f"filling a store with {size:,} claims")
+            dsn = await exits.enter_async_context(_database(server, f"bench_{size}"))
+            store = await exits.enter_async_context(_store(dsn, ids=True))
+            await _fill(dsn, size)
+            tables.append(_Table(size, store, server))
+        for turn in range(TURNS):
+            said(f"store time, turn {turn + 1} of {TURNS}")
+            for table in tables:
+                await table.measure(batches // TURNS)
+    return [table.found() for table in tables]
 
 
 async def _size(dsn: str, claims: int, *, ids: bool) -> Size:
@@ -164,11 +171,11 @@ def _key(number: int) -> EventKey:
     return EventKey(hashlib.md5(text).digest(), text.decode())
 
 
-async def _fill(dsn: str, begin: int, end: int) -> None:
+async def _fill(dsn: str, rows: int) -> None:
     connection = await asyncpg.connect(dsn)
     try:
-        for at in range(begin, end, FILL):
-            await connection.execute(_FILL, at, min(at + FILL, end) - 1, timeout=None)
+        for at in range(0, rows, FILL):
+            await connection.execute(_FILL, at, min(at + FILL, rows) - 1, timeout=None)
         await connection.execute("vacuum analyze dedup.claims")
         await connection.execute("checkpoint")
     finally:
@@ -183,31 +190,48 @@ select md5(id)::uuid, extract(epoch from now())::int4, 1, 'd', 'a', id
 """
 
 
-async def _time(store: Store, server: EmbeddedPostgres, rows: int, batches: int) -> Time:
-    assert server.pid is not None
-    dice, firsts, duplicates = random.Random(rows), [], []
-    fresh = rows * 1_000  # numbers that no table of ours reaches
-    before = tree_time(server.pid)
-    for at in range(batches):
-        numbers = range(fresh + at * BATCH, fresh + (at + 1) * BATCH)
-        began = perf_counter()
-        settlements = await asyncio.gather(
-            *(_claimed(store, number, dice.getrandbits(63)) for number in numbers)
+class _Table:
+    """A store of one size, and what deliveries took there."""
+
+    def __init__(self, rows: int, store: Store, server: EmbeddedPostgres) -> None:
+        self._rows = rows
+        self._store = store
+        self._server = server
+        self._dice = random.Random(rows)
+        self._fresh = itertools.count(rows * 1_000)  # numbers that no table of ours reaches
+        self._firsts: list[float] = []
+        self._duplicates: list[float] = []
+        self._first_cpu = 0.0
+
+    async def measure(self, batches: int) -> None:
+        """So many batches of first deliveries, and as many of duplicates."""
+        assert self._server.pid is not None
+        before = tree_time(self._server.pid)
+        for _ in range(batches):
+            began = perf_counter()
+            settlements = await asyncio.gather(
+                *(_claimed(self._store, next(self._fresh), self._token()) for _ in range(BATCH))
+            )
+            await asyncio.gather(*(_settle(self._store, one) for one in settlements))
+            self._firsts.append(perf_counter() - began)
+        self._first_cpu += tree_time(self._server.pid) - before
+        for _ in range(batches):
+            known = [self._dice.randrange(self._rows) for _ in range(BATCH)]
+            began = perf_counter()
+            await asyncio.gather(*(_seen(self._store, number, self._token()) for number in known))
+            self._duplicates.append(perf_counter() - began)
+
+    def found(self) -> Time:
+        """The medians over all batches."""
+        return Time(
+            rows=self._rows,
+            first=statistics.median(self._firsts) / BATCH * 1e6,
+            duplicate=statistics.median(self._duplicates) / BATCH * 1e6,
+            first_cpu=self._first_cpu / len(self._firsts) / BATCH * 1e6,
         )
-        await asyncio.gather(*(_settle(store, settlement) for settlement in settlements))
-        firsts.append(perf_counter() - began)
-    first_cpu = tree_time(server.pid) - before
-    for _ in range(batches):
-        known = [dice.randrange(rows) for _ in range(BATCH)]
-        began = perf_counter()
-        await asyncio.gather(*(_seen(store, number, dice.getrandbits(63)) for number in known))
-        duplicates.append(perf_counter() - began)
-    return Time(
-        rows=rows,
-        first=statistics.median(firsts) / BATCH * 1e6,
-        duplicate=statistics.median(duplicates) / BATCH * 1e6,
-        first_cpu=first_cpu / batches / BATCH * 1e6,
-    )
+
+    def _token(self) -> int:
+        return self._dice.getrandbits(63)
 
 
 async def _seen(store: Store, number: int, token: int) -> None:
@@ -237,13 +261,13 @@ async def _store(dsn: str, *, ids: bool) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def _database(server: EmbeddedPostgres) -> AsyncIterator[str]:
+async def _database(server: EmbeddedPostgres, name: str = "bench") -> AsyncIterator[str]:
     """An empty one, dropped afterwards."""
     admin = await asyncpg.connect(server.dsn)
     try:
-        await admin.execute("create database bench")
-        yield urlsplit(server.dsn)._replace(path="/bench").geturl()
-        await admin.execute("drop database bench with (force)")
+        await admin.execute(f"create database {name}")
+        yield urlsplit(server.dsn)._replace(path=f"/{name}").geturl()
+        await admin.execute(f"drop database {name} with (force)")
     finally:
         await admin.close()
 
