@@ -46,7 +46,7 @@ http {{
 }}
 """
 
-_FETCH = Path(__file__).parent.parent / "scripts" / "fetch_nginx.py"
+_FETCH = Path(__file__).parent.parent / "scripts" / "fetch.py"
 # Fetching it the first time is a download of some megabytes; a comparison is not worth more.
 _FETCH_TIMEOUT = 60.0
 
@@ -78,6 +78,7 @@ async def _program() -> str | None:
     fetch = await asyncio.create_subprocess_exec(
         sys.executable,
         str(_FETCH),
+        "nginx",
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )

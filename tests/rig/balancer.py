@@ -20,7 +20,7 @@ from tests.rig import sender
 from tests.rig.deadline import eventually
 
 ROOT = Path(__file__).parents[2]
-FETCH = ROOT / "scripts" / "fetch_nginx.py"
+FETCH = ROOT / "scripts" / "fetch.py"
 ASK_EVERY = 0.1
 
 CONFIGURATION = """
@@ -73,7 +73,11 @@ def command() -> list[str]:
     if installed:
         return [installed]
     said = subprocess.run(
-        [sys.executable, str(FETCH)], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, str(FETCH), "nginx"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     if said.returncode:
         raise NoBalancer(said.stderr.strip())
