@@ -92,10 +92,11 @@ async def times(
             store = await exits.enter_async_context(_store(dsn, ids=True))
             await _fill(dsn, size)
             tables.append(_Table(size, store, server))
-        for turn in range(TURNS):
-            said(f"store time, turn {turn + 1} of {TURNS}")
+        turns = min(TURNS, batches)
+        for turn in range(turns):
+            said(f"store time, turn {turn + 1} of {turns}")
             for table in tables:
-                await table.measure(batches // TURNS)
+                await table.measure(batches // turns)
     return [table.found() for table in tables]
 
 
