@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.core.answer import Reason, Verdict
-from gateway.core.retention import Shape
+from gateway.core.retention import Promise, Shape
 from gateway.core.route import Mode
 from gateway.metrics import LONGEST_TYPE, TYPES_PER_ROUTE, Metrics
 from gateway.tallies import MOST_UNTOLD
-from tests.flow.world import ROUTE
+from tests import routes
+
+ROUTE = replace(
+    routes.ROUTE,
+    promise=Promise(timedelta(seconds=1.4), timedelta(hours=72), timedelta(days=30), "tests", None),
+    retention=timedelta(days=45),
+)
 
 
 def types(metrics: Metrics, name: str = "dedup_events_total") -> dict[str, float]:

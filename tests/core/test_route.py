@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from gateway.core.keying import Recipe
-from gateway.core.location import Json
-from gateway.core.outcome import REFUSED_BEFORE_EFFECT, SUCCESS, StatusPolicy
 from gateway.core.retention import Promise
 from gateway.core.route import (
-    Mode,
-    OnMissingId,
-    OnStoreDown,
     Route,
     RouteTable,
-    StandardReply,
-    Tls,
     Upstream,
     bare_host,
     rewritten,
 )
+from tests.routes import ROUTE, UPSTREAM
 
 
-def upstream(path: str | None = None, **other: object) -> Upstream:
-    values: dict[str, object] = {
-        "scheme": "http",
-        "host": "consumer",
-        "port": 80,
-        "path": path,
-        "host_header": None,
-        "tls": Tls(None, None, None),
-        "concurrency": 64,
-        "slot_timeout": 5.0,
-        "connect_timeout": 2.0,
-        "write_timeout": 10.0,
-        "first_byte_timeout": 30.0,
-        "timeout": 30.0,
-        "max_reply": 2**20,
-    }
-    return Upstream(**(values | other))  # type: ignore[arg-type]
+def upstream(path: str | None = None, **other: Any) -> Upstream:
+    return replace(UPSTREAM, **({"host": "consumer", "port": 80, "path": path} | other))
 
 
 def route(
@@ -51,26 +31,8 @@ def route(
 ) -> Route:
     waits = None if patience is None else timedelta(seconds=patience)
     promise = None if patience is None else Promise(waits, timedelta(1), timedelta(1), "", None)
-    return Route(
-        name=path,
-        path=path,
-        hosts=hosts,
-        upstream=to or upstream(),
-        mode=Mode.FORWARD,
-        recipe=Recipe((), (Json(("id",)),)),
-        event_type=None,
-        event_time=None,
-        promise=promise,
-        own_replay=timedelta(0),
-        retention=timedelta(days=60),
-        methods=frozenset({"POST"}),
-        missing_id=OnMissingId.FORWARD,
-        on_store_down=OnStoreDown.REFUSE,
-        status=StatusPolicy(SUCCESS, REFUSED_BEFORE_EFFECT),
-        duplicate_reply=StandardReply(),
-        lease=42.0,
-        body_limit=2**20,
-        idempotency_key=False,
+    return replace(
+        ROUTE, name=path, path=path, hosts=hosts, upstream=to or upstream(), promise=promise
     )
 
 

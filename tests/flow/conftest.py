@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.flow.world import World
+from tests.flow.world import MakeWorld, World
 
 
 @pytest.fixture
-async def make_world() -> AsyncIterator[Callable[..., World]]:
+async def make_world() -> AsyncIterator[MakeWorld]:
     """Worlds with other policies, or more processes on one shop."""
     made: list[World] = []
 
@@ -25,5 +25,5 @@ async def make_world() -> AsyncIterator[Callable[..., World]]:
 
 
 @pytest.fixture
-async def world(make_world: Callable[..., World]) -> World:
+async def world(make_world: MakeWorld) -> World:
     return make_world()

@@ -7,13 +7,18 @@ import logging
 import time
 from dataclasses import replace
 
+import pytest
+
 from gateway.core.answer import Busy, Reason
 from gateway.flow.forward import Sender
 from gateway.flow.receive import ForwardRoute
-from tests.flow.world import Gate, World, delivery, fingerprints_differ, says
+from tests.flow.consumer import Gate, says
+from tests.flow.world import MakeWorld, World, delivery, fingerprints_differ
 
 
-async def test_another_body_is_counted_once_however_long_its_delivery_waits(world, make_world):
+async def test_another_body_is_counted_once_however_long_its_delivery_waits(
+    world: World, make_world: MakeWorld
+) -> None:
     other = make_world(shop=world.shop)
     gate = Gate(says(200))
     world.consumer.answers(gate)
@@ -26,7 +31,7 @@ async def test_another_body_is_counted_once_however_long_its_delivery_waits(worl
     assert other.counted["mismatch"] == 1
 
 
-async def test_another_body_is_counted_of_a_waiter_in_the_holders_process_too(world: World):
+async def test_another_body_is_counted_of_a_waiter_in_the_holders_process_too(world: World) -> None:
     gate = Gate(says(200))
     world.consumer.answers(gate)
     first = world.delivering()
@@ -39,7 +44,9 @@ async def test_another_body_is_counted_of_a_waiter_in_the_holders_process_too(wo
     assert world.counted["mismatch"] == 2
 
 
-async def test_a_mark_that_an_old_event_got_stays_on_later_attempts_and_counts_once(world):
+async def test_a_mark_that_an_old_event_got_stays_on_later_attempts_and_counts_once(
+    world: World,
+) -> None:
     old = world.shop.claims.now - 46 * 86400
     world.consumer.answers(says(401), says(200))
     for _ in range(2):
@@ -48,7 +55,7 @@ async def test_a_mark_that_an_old_event_got_stays_on_later_attempts_and_counts_o
     assert world.counted["stale"] == 1
 
 
-async def test_a_success_counts_as_a_possible_double_only_after_doubt(world):
+async def test_a_success_counts_as_a_possible_double_only_after_doubt(world: World) -> None:
     world.consumer.answers(says(401), says(200))
     await world.deliver(type="order.paid")
     await world.deliver(type="order.paid")
@@ -56,14 +63,16 @@ async def test_a_success_counts_as_a_possible_double_only_after_doubt(world):
     assert world.counted["possible_double"] == 0
 
 
-async def test_a_refusal_for_want_of_the_store_is_a_rejection_and_no_delivery(world):
+async def test_a_refusal_for_want_of_the_store_is_a_rejection_and_no_delivery(world: World) -> None:
     world.shop.away = True
     await world.deliver()
     assert world.counted["rejection", Reason.STORE_AWAY] == 1
     assert not [name for name in world.counted.by if name[0] == "delivery"]
 
 
-async def test_a_delivery_is_a_line_only_where_that_is_asked_for(world, caplog):
+async def test_a_delivery_is_a_line_only_where_that_is_asked_for(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "gateway")
     await world.deliver()
     assert [line.message for line in caplog.records] == ["delivery"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from gateway.core.answer import Busy
 from gateway.flow import flights as module
 from gateway.flow.flights import Flights, Told
@@ -12,7 +14,9 @@ KEY, OTHER = b"k" * 16, b"o" * 16
 TOLD = Told(Busy(5), durable=False)
 
 
-async def test_waiters_are_bounded_over_all_keys_and_their_places_come_free(monkeypatch):
+async def test_waiters_are_bounded_over_all_keys_and_their_places_come_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "WAITERS_IN_ALL", 2)
     flights = Flights()
     first, second = flights.open(KEY, 0), flights.open(OTHER, 0)
@@ -24,10 +28,12 @@ async def test_waiters_are_bounded_over_all_keys_and_their_places_come_free(monk
     third = asyncio.create_task(flights.wait(second, 5))
     await asyncio.sleep(0)
     flights.close(OTHER, second, None)
-    assert await asyncio.gather(waiting[1], third) == [(True, None)] * 2
+    assert [await waiting[1], await third] == [(True, None)] * 2
 
 
-async def test_a_waiter_that_gives_up_leaves_its_place_to_others(monkeypatch):
+async def test_a_waiter_that_gives_up_leaves_its_place_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "WAITERS_PER_KEY", 1)
     flights = Flights()
     flight = flights.open(KEY, 0)
@@ -42,7 +48,7 @@ async def test_a_waiter_that_gives_up_leaves_its_place_to_others(monkeypatch):
     assert await waiting == (True, TOLD)
 
 
-async def test_an_end_that_comes_late_touches_neither_what_was_told_nor_the_next_flight():
+async def test_an_end_that_comes_late_touches_neither_what_was_told_nor_the_next_flight() -> None:
     flights = Flights()
     old = flights.open(KEY, 0)
     flights.close(KEY, old, TOLD)
@@ -52,7 +58,9 @@ async def test_an_end_that_comes_late_touches_neither_what_was_told_nor_the_next
     assert await flights.wait(old, 1) == (True, TOLD)
 
 
-async def test_a_result_that_is_there_already_needs_no_place_and_no_time(monkeypatch):
+async def test_a_result_that_is_there_already_needs_no_place_and_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "WAITERS_PER_KEY", 0)
     flights = Flights()
     rest = flights.pend(KEY, flights.open(KEY, 0), None, TOLD)

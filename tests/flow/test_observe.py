@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from gateway.core.answer import Answered, Duplicate, Unanswered, Verdict
-from gateway.core.claim import State, StoreAway
+from gateway.core.claim import Arrival, Ask, State, StoreAway
 from gateway.core.event import Delivery
-from gateway.core.keying import Header, Literal, Recipe
-from gateway.core.outcome import Ambiguous
+from gateway.core.keying import Recipe
+from gateway.core.location import Header, Literal
+from gateway.core.outcome import Ambiguous, Outcome
 from gateway.core.retention import Shape
 from gateway.core.route import Mode, OnMissingId
-from tests.flow.world import LEASE, Gate, World, dies, fingerprints_differ, reply, says
+from tests.flow.consumer import Gate, reply, says
+from tests.flow.world import LEASE, MakeWorld, World, dies, fingerprints_differ, forwarded
 
 
 @pytest.fixture
-async def world(make_world: Callable[..., World]) -> World:
+async def world(make_world: MakeWorld) -> World:
     return make_world(mode=Mode.OBSERVE)
 
 
-async def test_an_observer_forwards_duplicates_and_says_nothing_of_them(world):
+async def test_an_observer_forwards_duplicates_and_says_nothing_of_them(world: World) -> None:
     for _ in range(2):
-        answer = await world.deliver()
+        answer = forwarded(await world.deliver())
         assert answer == Answered(reply(200), answer.verdict, visible=False)
         await world.settled()
     assert len(world.consumer.received) == 2
@@ -34,31 +35,31 @@ async def test_an_observer_forwards_duplicates_and_says_nothing_of_them(world):
     assert world.counted["duplicate", None, Shape.RETRY] == 1
 
 
-async def test_an_observer_adds_no_headers(world):
+async def test_an_observer_adds_no_headers(world: World) -> None:
     await world.deliver()
     assert [name for name, _ in world.consumer.last.headers] == [b"Host", b"Content-Length"]
 
 
-async def test_switching_to_forward_keeps_the_memory(world):
+async def test_switching_to_forward_keeps_the_memory(world: World) -> None:
     await world.deliver()
     await world.settled()
     world.receiver = world.receiving(replace(world.route, mode=Mode.FORWARD))
     assert isinstance(await world.deliver(), Duplicate)
 
 
-async def test_an_observer_does_not_need_the_store(world):
+async def test_an_observer_does_not_need_the_store(world: World) -> None:
     world.shop.away = True
-    assert (await world.deliver()).verdict is Verdict.BYPASSED
+    assert forwarded(await world.deliver()).verdict is Verdict.BYPASSED
     world.shop.away = False
     await world.settled()
     world.receiver = world.receiving(replace(world.route, mode=Mode.FORWARD))
     assert isinstance(await world.deliver(), Duplicate)
 
 
-async def test_an_observer_never_waits_for_another_delivery(world):
+async def test_an_observer_never_waits_for_another_delivery(world: World) -> None:
     stuck = asyncio.Event()
 
-    async def waits():
+    async def waits() -> Outcome:
         await stuck.wait()
         return says(200)
 
@@ -66,7 +67,7 @@ async def test_an_observer_never_waits_for_another_delivery(world):
     first = world.delivering()
     while not world.consumer.received:
         await asyncio.sleep(0)
-    assert (await world.deliver()).verdict is Verdict.DUPLICATE
+    assert forwarded(await world.deliver()).verdict is Verdict.DUPLICATE
     assert world.counted["duplicate", None, Shape.CONCURRENT] == 1
     stuck.set()
     await first
@@ -75,17 +76,19 @@ async def test_an_observer_never_waits_for_another_delivery(world):
 
 
 async def test_an_observer_refuses_neither_missing_nor_conflicting_ids(
-    make_world: Callable[..., World],
-):
+    make_world: MakeWorld,
+) -> None:
     recipe = Recipe((Literal("orders"),), (Header("X-Event-Id"),))
     world = make_world(mode=Mode.OBSERVE, recipe=recipe, missing_id=OnMissingId.REFUSE)
     for lines in ((), ((b"X-Event-Id", b"a"), (b"X-Event-Id", b"b"))):
         sent = Delivery("POST", "/hooks/orders", lines, b"", "10.0.0.9", "http")
-        assert (await world.receiver.receive(sent)).verdict is Verdict.UNKEYED
+        assert forwarded(await world.receiver.receive(sent)).verdict is Verdict.UNKEYED
     assert len(world.consumer.received) == 2
 
 
-async def test_a_failed_first_delivery_leaves_the_doubt_that_forward_mode_would(world):
+async def test_a_failed_first_delivery_leaves_the_doubt_that_forward_mode_would(
+    world: World,
+) -> None:
     world.consumer.answers(Ambiguous("reset"), says(200))
     failed = await world.deliver()
     assert failed == Unanswered(Verdict.FIRST, timed_out=False, sent=True, visible=False)
@@ -95,8 +98,8 @@ async def test_a_failed_first_delivery_leaves_the_doubt_that_forward_mode_would(
     assert (world.consumer.last.attempt, world.consumer.last.marked) == (2, True)
 
 
-async def test_an_observers_forward_that_breaks_leaves_no_claim_to_lapse(world):
-    async def breaks():
+async def test_an_observers_forward_that_breaks_leaves_no_claim_to_lapse(world: World) -> None:
+    async def breaks() -> Outcome:
         raise ValueError("not a request")
 
     world.consumer.answers(breaks)
@@ -107,15 +110,17 @@ async def test_an_observers_forward_that_breaks_leaves_no_claim_to_lapse(world):
     assert (row.state, row.doubtful) == (State.RELEASED, True)
 
 
-async def test_an_observers_lost_claim_is_given_back_even_when_it_is_made_later(world):
+async def test_an_observers_lost_claim_is_given_back_even_when_it_is_made_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ask = world.shop.claims.arrive
-    late = []
+    late: list[Ask] = []
 
-    async def lost(asked, *, within):
+    async def lost(asked: Ask, *, within: float) -> Arrival:
         late.append(asked)
         raise StoreAway("no answer in time", undecided=True)
 
-    world.shop.arrive = lost
+    monkeypatch.setattr(world.shop, "arrive", lost)
     world.consumer.answers(says(401))
     await world.deliver()
     await asyncio.sleep(0.05)  # the first release finds nothing
@@ -125,25 +130,27 @@ async def test_an_observers_lost_claim_is_given_back_even_when_it_is_made_later(
     assert row.state is State.RELEASED
 
 
-async def test_an_observer_settles_nothing_for_a_claim_that_was_not_made(world):
+async def test_an_observer_settles_nothing_for_a_claim_that_was_not_made(world: World) -> None:
     world.shop.away = True
     world.consumer.answers(says(500))
     await world.deliver()
     assert world.recorder.pending == 0
 
 
-async def test_an_observer_says_nothing_of_what_is_no_event_either(world):
+async def test_an_observer_says_nothing_of_what_is_no_event_either(world: World) -> None:
     get = Delivery("GET", "/hooks/orders", (), b"", "10.0.0.9", "http")
-    assert not (await world.receiver.receive(get)).visible
-    assert not (await world.deliver(None)).visible
+    assert not forwarded(await world.receiver.receive(get)).visible
+    assert not forwarded(await world.deliver(None)).visible
 
 
-async def test_an_observer_waits_for_the_store_for_a_quarter_of_a_second_at_most(world):
+async def test_an_observer_waits_for_the_store_for_a_quarter_of_a_second_at_most(
+    world: World,
+) -> None:
     await world.deliver()
     assert world.shop.patience == [0.25]
 
 
-async def test_an_observer_counts_what_forward_mode_would(world):
+async def test_an_observer_counts_what_forward_mode_would(world: World) -> None:
     await dies(world)
     world.wait(LEASE + 1)
     await world.deliver(at=world.shop.claims.now)
@@ -155,7 +162,9 @@ async def test_an_observer_counts_what_forward_mode_would(world):
     assert world.counted["stale"] == 1
 
 
-async def test_an_observers_success_completes_what_another_holder_leaves_undecided(world):
+async def test_an_observers_success_completes_what_another_holder_leaves_undecided(
+    world: World,
+) -> None:
     await dies(world)
     await world.deliver()
     await world.settled()
@@ -163,7 +172,9 @@ async def test_an_observers_success_completes_what_another_holder_leaves_undecid
     assert row.state is State.COMPLETED
 
 
-async def test_an_observers_failure_leaves_another_holders_claim_alone(world, make_world):
+async def test_an_observers_failure_leaves_another_holders_claim_alone(
+    world: World, make_world: MakeWorld
+) -> None:
     holder, gate = make_world(shop=world.shop), Gate(says(200))
     holder.consumer.answers(gate)
     first = holder.delivering()

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from gateway.core.answer import Answered, Busy, Duplicate, Verdict
-from gateway.core.claim import State
-from gateway.core.outcome import Ambiguous, Delivered
+from gateway.core.claim import Claim, State
+from gateway.core.outcome import Ambiguous, Delivered, Outcome
 from gateway.core.retention import Shape
 from gateway.core.route import OnStoreDown, ReplayReply, StandardReply
 from gateway.flow import record
-from tests.flow.world import ROUTE, Gate, World, reply, says
-
-MakeWorld = Callable[..., World]
+from tests.flow.consumer import Gate, reply, says
+from tests.flow.world import PROMISE, MakeWorld, World, answered, forwarded
 
 
 async def test_a_settlement_that_nobody_has_room_for_does_not_block_its_event_for_ever(
-    world, monkeypatch
-):
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(record, "MOST_PENDING", 0)
     world.consumer.answers(says(401), says(200))
     world.shop.settle_away = True
@@ -30,10 +28,12 @@ async def test_a_settlement_that_nobody_has_room_for_does_not_block_its_event_fo
     world.shop.settle_away = False
     assert len(world.flights) == 0
     world.wait(1000)  # the lease is over
-    assert (await world.deliver()).verdict is Verdict.FIRST
+    assert forwarded(await world.deliver()).verdict is Verdict.FIRST
 
 
-async def test_a_success_that_nobody_has_room_for_reaches_its_waiters(world, monkeypatch):
+async def test_a_success_that_nobody_has_room_for_reaches_its_waiters(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(record, "MOST_PENDING", 0)
     gate = Gate(says(200, b"shipped"))
     world.consumer.answers(gate)
@@ -48,7 +48,7 @@ async def test_a_success_that_nobody_has_room_for_reaches_its_waiters(world, mon
     assert len(world.consumer.received) == 1
 
 
-async def test_no_flight_is_left_once_everything_is_recorded(world):
+async def test_no_flight_is_left_once_everything_is_recorded(world: World) -> None:
     world.shop.settle_away = True
     for n in range(5):
         await world.deliver(f"evt_{n}")
@@ -59,17 +59,19 @@ async def test_no_flight_is_left_once_everything_is_recorded(world):
     assert len(world.flights) == 0
 
 
-async def test_a_postponed_success_answers_at_once_where_nobody_may_wait(make_world: MakeWorld):
-    no_time = replace(ROUTE.promise, timeout=timedelta(seconds=1))
+async def test_a_postponed_success_answers_at_once_where_nobody_may_wait(
+    make_world: MakeWorld,
+) -> None:
+    no_time = replace(PROMISE, timeout=timedelta(seconds=1))
     world = make_world(promise=no_time)
     world.shop.settle_away = True
     await world.deliver()
-    assert (await world.deliver()).verdict is Verdict.DUPLICATE
+    assert forwarded(await world.deliver()).verdict is Verdict.DUPLICATE
 
 
 async def test_a_bypassed_success_is_not_forwarded_again_while_the_store_is_away(
     make_world: MakeWorld,
-):
+) -> None:
     world = make_world(on_store_down=OnStoreDown.FORWARD)
     world.shop.away = True
     await world.deliver()
@@ -80,7 +82,7 @@ async def test_a_bypassed_success_is_not_forwarded_again_while_the_store_is_away
 
 async def test_a_bypassed_success_is_not_sent_again_unmarked_when_the_store_returns(
     make_world: MakeWorld,
-):
+) -> None:
     world = make_world(on_store_down=OnStoreDown.FORWARD)
     world.shop.away = True
     await world.deliver()
@@ -91,7 +93,7 @@ async def test_a_bypassed_success_is_not_sent_again_unmarked_when_the_store_retu
 
 async def test_a_genuine_copy_is_not_told_what_a_forged_one_was_while_the_store_is_away(
     make_world: MakeWorld,
-):
+) -> None:
     world = make_world(on_store_down=OnStoreDown.FORWARD)
     world.shop.away = True
     gate = Gate(says(401, b"bad signature"))
@@ -101,13 +103,13 @@ async def test_a_genuine_copy_is_not_told_what_a_forged_one_was_while_the_store_
     genuine = world.delivering()
     await asyncio.sleep(0)
     gate.open()
-    assert (await forged).reply.status == 401
+    assert answered(await forged).reply.status == 401
     assert await genuine == Answered(reply(200, b"welcome"), Verdict.BYPASSED)
 
 
 async def test_a_claim_that_was_made_without_our_knowing_is_held_while_we_bypass(
     make_world: MakeWorld,
-):
+) -> None:
     world = make_world(on_store_down=OnStoreDown.FORWARD)
     other = make_world(shop=world.shop)
     gate = Gate(says(200))
@@ -119,15 +121,15 @@ async def test_a_claim_that_was_made_without_our_knowing_is_held_while_we_bypass
     assert isinstance(await other.deliver(), Busy)
     assert other.consumer.received == []
     gate.open()
-    assert (await bypassing).verdict is Verdict.BYPASSED
+    assert forwarded(await bypassing).verdict is Verdict.BYPASSED
     await world.settled()
     assert isinstance(await other.deliver(), Duplicate)
 
 
 @pytest.mark.parametrize(("outcome", "marked"), [(Ambiguous("reset"), True), (says(401), False)])
 async def test_what_became_of_a_bypassed_forward_is_settled_where_its_claim_was_made(
-    make_world: MakeWorld, outcome, marked
-):
+    make_world: MakeWorld, outcome: Outcome, marked: bool
+) -> None:
     world = make_world(on_store_down=OnStoreDown.FORWARD)
     world.consumer.answers(outcome, says(200))
     world.shop.replies_lost = 1
@@ -137,10 +139,12 @@ async def test_what_became_of_a_bypassed_forward_is_settled_where_its_claim_was_
     assert (world.consumer.last.attempt, world.consumer.last.marked) == (2, marked)
 
 
-async def test_a_cancelled_holders_postponed_release_leaves_the_next_ones_flight_alone(world):
+async def test_a_cancelled_holders_postponed_release_leaves_the_next_ones_flight_alone(
+    world: World,
+) -> None:
     gate = Gate(says(200))
 
-    async def stuck():
+    async def stuck() -> Outcome:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -163,21 +167,25 @@ async def test_a_cancelled_holders_postponed_release_leaves_the_next_ones_flight
     await second
 
 
-def released(world: World):
+def released(world: World) -> Claim:
     """The row as somebody else's release leaves it."""
     row = world.shop.claims.rows[World.key("evt_1").digest]
     return replace(row, state=State.RELEASED, doubtful=True, token=None, lease_until=None)
 
 
-async def test_a_reply_that_is_no_success_to_a_provider_is_not_replayed(make_world: MakeWorld):
+async def test_a_reply_that_is_no_success_to_a_provider_is_not_replayed(
+    make_world: MakeWorld,
+) -> None:
     world = make_world(duplicate_reply=ReplayReply())
     world.consumer.answers(Delivered(reply(409, b"known")))
-    assert (await world.deliver()).reply.status == 409
+    assert answered(await world.deliver()).reply.status == 409
     assert await world.deliver() == Duplicate(ReplayReply(), None)
 
 
 @pytest.mark.parametrize("failure", [says(500), Ambiguous("reset"), says(401)])
-async def test_a_failure_that_is_not_recorded_yet_is_nobody_elses_answer(world, failure):
+async def test_a_failure_that_is_not_recorded_yet_is_nobody_elses_answer(
+    world: World, failure: Outcome
+) -> None:
     world.consumer.answers(failure, says(200))
     world.shop.settle_away = True
     await world.deliver()
@@ -185,10 +193,10 @@ async def test_a_failure_that_is_not_recorded_yet_is_nobody_elses_answer(world, 
     await asyncio.sleep(0.05)
     assert not later.done()
     world.shop.settle_away = False
-    assert (await later).verdict is Verdict.FIRST
+    assert forwarded(await later).verdict is Verdict.FIRST
 
 
-async def test_a_late_success_is_counted_when_it_is_recorded_late_too(world):
+async def test_a_late_success_is_counted_when_it_is_recorded_late_too(world: World) -> None:
     gate = Gate(says(200))
     world.consumer.answers(gate)
     task = world.delivering()
@@ -204,7 +212,7 @@ async def test_a_late_success_is_counted_when_it_is_recorded_late_too(world):
 
 async def test_a_bypassed_success_counts_as_an_event_and_its_duplicates_as_such(
     make_world: MakeWorld,
-):
+) -> None:
     world = make_world(on_store_down=OnStoreDown.FORWARD)
     world.shop.away = True
     await world.deliver(type="order.paid")
@@ -213,7 +221,7 @@ async def test_a_bypassed_success_counts_as_an_event_and_its_duplicates_as_such(
     assert world.counted["duplicate", "order.paid", Shape.CONCURRENT] == 1
 
 
-async def test_the_end_of_the_last_settlement_ends_the_drain(world):
+async def test_the_end_of_the_last_settlement_ends_the_drain(world: World) -> None:
     world.shop.settle_away = True
     await world.deliver()
     world.shop.settle_away = False

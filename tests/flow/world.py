@@ -5,95 +5,46 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import orjson
 
-from gateway.core.answer import Answer, Reason, Verdict
-from gateway.core.claim import Arrival, Ask, Settled, Settlement, StoreAway
-from gateway.core.event import Delivery, EventKey, RawHeaders
-from gateway.core.keying import Json, Literal, Reading, Recipe, fingerprint
-from gateway.core.outcome import (
-    REFUSED_BEFORE_EFFECT,
-    SUCCESS,
-    Delivered,
-    Outcome,
-    Refused,
-    Reply,
-    StatusPolicy,
-)
-from gateway.core.retention import Promise, Shape
+from gateway.core.answer import Answer, Answered, Unanswered
+from gateway.core.event import Delivery, EventKey
+from gateway.core.keying import Reading, fingerprint
+from gateway.core.location import Json
+from gateway.core.retention import Promise
 from gateway.core.route import (
     Mode,
-    OnMissingId,
-    OnStoreDown,
     Route,
-    StandardReply,
-    Tls,
-    Upstream,
 )
 from gateway.flow.flights import Flights
 from gateway.flow.forward import Sender
 from gateway.flow.observe import ObserveRoute
 from gateway.flow.receive import ForwardRoute, Shared
 from gateway.flow.record import Recorder
+from tests import routes
 from tests.fakes import MemoryClaims, MemoryReplies
+from tests.flow.consumer import ScriptedConsumer, never
+from tests.flow.shop import Counted, Shop
 
-POLICY = StatusPolicy(SUCCESS, REFUSED_BEFORE_EFFECT)
 LEASE = 50.0
 TOKENS = itertools.count(1)
 
-ROUTE = Route(
-    name="orders",
-    path="/hooks/orders",
-    hosts=(),
-    upstream=Upstream(
-        scheme="http",
-        host="127.0.0.1",
-        port=3000,
-        path=None,
-        host_header=None,
-        tls=Tls(None, None, None),
-        concurrency=64,
-        slot_timeout=5,
-        connect_timeout=2,
-        write_timeout=10,
-        first_byte_timeout=30,
-        timeout=30,
-        max_reply=2**20,
-    ),
-    mode=Mode.FORWARD,
-    recipe=Recipe((Literal("orders"),), (Json(("event_id",)),)),
+# A busy wait of 0.4 s: long enough to be seen, short enough to wait for in a test.
+PROMISE = Promise(timedelta(seconds=1.4), timedelta(hours=72), timedelta(days=30), "tests", None)
+
+ROUTE = replace(
+    routes.ROUTE,
     event_type=Json(("type",)),
     event_time=Json(("at",)),
-    # A busy wait of 0.4 s: long enough to be seen, short enough to wait for in a test.
-    promise=Promise(timedelta(seconds=1.4), timedelta(hours=72), timedelta(days=30), "tests", None),
-    own_replay=timedelta(0),
+    promise=PROMISE,
     retention=timedelta(days=45),
-    methods=frozenset({"POST"}),
-    missing_id=OnMissingId.FORWARD,
-    on_store_down=OnStoreDown.REFUSE,
-    status=POLICY,
-    duplicate_reply=StandardReply(),
     lease=LEASE,
-    body_limit=2**20,
-    idempotency_key=False,
 )
-
-
-def reply(status: int, body: bytes = b"") -> Reply:
-    return Reply(status, b"", ((b"Content-Type", b"text/plain"),), body)
-
-
-def says(status: int, body: bytes = b"") -> Outcome:
-    """What a consumer's complete reply amounts to under the world's policy."""
-    if status in SUCCESS:
-        return Delivered(reply(status, body))
-    return Refused(reply(status, body), doubtful=status not in REFUSED_BEFORE_EFFECT)
 
 
 def delivery(event_id: object = "evt_1", **members: object) -> Delivery:
@@ -109,143 +60,6 @@ def fingerprints_differ() -> dict[str, int]:
     return next(
         {"amount": n} for n in itertools.count() if fingerprint(delivery(amount=n).body) != plain
     )
-
-
-@dataclass(frozen=True)
-class Forwarded:
-    """One request as the consumer saw it."""
-
-    target: str
-    headers: RawHeaders
-    body: bytes
-    send_before: float | None
-
-    def header(self, name: str) -> str | None:
-        return next(
-            (v.decode() for n, v in self.headers if n.decode().lower() == name.lower()), None
-        )
-
-    @property
-    def marked(self) -> bool:
-        return self.header("Dedup-Possible-Duplicate") == "1"
-
-    @property
-    def attempt(self) -> int:
-        return int(self.header("Dedup-Attempt") or 0)
-
-
-class Gate:
-    """A consumer that answers when told to."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        self.reached, self._open, self._outcome = asyncio.Event(), asyncio.Event(), outcome
-
-    def open(self) -> None:
-        self._open.set()
-
-    async def __call__(self) -> Outcome:
-        self.reached.set()
-        await self._open.wait()
-        return self._outcome
-
-
-class ScriptedConsumer:
-    """Answers from a script; the last line of it repeats."""
-
-    def __init__(self) -> None:
-        self.received: list[Forwarded] = []
-        self.script: list[Outcome | Callable[[], Awaitable[Outcome]]] = [says(200)]
-
-    def answers(self, *script: Outcome | Callable[[], Awaitable[Outcome]]) -> None:
-        self.script = list(script)
-
-    async def send(
-        self,
-        method: str,
-        target: str,
-        headers: RawHeaders,
-        body: bytes,
-        *,
-        send_before: float | None,
-    ) -> Outcome:
-        self.received.append(Forwarded(target, headers, body, send_before))
-        line = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-        return await line() if callable(line) else line
-
-    @property
-    def last(self) -> Forwarded:
-        return self.received[-1]
-
-
-@dataclass
-class Counted:
-    """Counts by name and labels."""
-
-    by: Counter[tuple[object, ...]] = field(default_factory=Counter)
-
-    def __getitem__(self, key: tuple[object, ...] | str) -> int:
-        return self.by[key if isinstance(key, tuple) else (key,)]
-
-    def delivery(self, route: str, verdict: Verdict) -> None:
-        self.by["delivery", verdict] += 1
-
-    def rejection(self, route: str, reason: Reason) -> None:
-        self.by["rejection", reason] += 1
-
-    def duplicate(self, route: str, event_type: str | None, shape: Shape, age: float) -> None:
-        self.by["duplicate", event_type, shape] += 1
-
-    def event(self, route: str, event_type: str | None) -> None:
-        self.by["event", event_type] += 1
-
-    def forward(self, route: str, outcome: str, seconds: float, *, slow: bool) -> None:
-        self.by["forward", outcome] += 1
-        self.by["slow",] += slow
-
-    def takeover(self, route: str) -> None:
-        self.by["takeover",] += 1
-
-    def late_success(self, route: str) -> None:
-        self.by["late_success",] += 1
-
-    def possible_double(self, route: str) -> None:
-        self.by["possible_double",] += 1
-
-    def stale(self, route: str) -> None:
-        self.by["stale",] += 1
-
-    def mismatch(self, route: str) -> None:
-        self.by["mismatch",] += 1
-
-
-class Shop:
-    """The claims of all processes, which can be away, and can lose replies."""
-
-    def __init__(self, claims: MemoryClaims) -> None:
-        self.claims = claims
-        self.away = False
-        self.settle_away = False
-        self.replies_lost = 0
-        self.patience: list[float] = []
-        """How long each arrival would have waited, in seconds."""
-        self.slowness = 0.0
-        """Seconds that an arrival takes."""
-
-    async def arrive(self, ask: Ask, *, within: float) -> Arrival:
-        self.patience.append(within)
-        if self.away:
-            raise StoreAway("away")
-        await asyncio.sleep(self.slowness)
-        arrival = await self.claims.arrive(ask, within=within)
-        if self.replies_lost:
-            self.replies_lost -= 1
-            raise StoreAway("the reply was lost", undecided=True)
-        return arrival
-
-    async def settle(self, settlement: Settlement) -> Settled:
-        if self.away or self.settle_away:
-            raise StoreAway("away")
-        return await self.claims.settle(settlement)
 
 
 class World:
@@ -316,10 +130,8 @@ class World:
         task.add_done_callback(self._tasks.discard)
 
 
-async def never() -> Outcome:
-    """What a killed process looks like from outside: nothing is settled."""
-    await asyncio.Event().wait()
-    raise AssertionError
+MakeWorld = Callable[..., World]
+"""Takes what `World` takes, and ends what it made when the test ends."""
 
 
 async def dies(world: World, event_id: str = "evt_1") -> None:
@@ -334,3 +146,15 @@ async def dies(world: World, event_id: str = "evt_1") -> None:
     await asyncio.gather(task, return_exceptions=True)
     await doomed.end()
     world.shop.settle_away = False
+
+
+def forwarded(answer: Answer) -> Answered | Unanswered:
+    """The answer of a delivery that was forwarded, whatever came of it."""
+    assert isinstance(answer, Answered | Unanswered)
+    return answer
+
+
+def answered(answer: Answer) -> Answered:
+    """The answer of a delivery that got a reply of the consumer's."""
+    assert isinstance(answer, Answered)
+    return answer

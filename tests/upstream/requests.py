@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gateway.core.event import RawHeaders
 from gateway.core.outcome import (
@@ -17,6 +18,7 @@ from gateway.core.outcome import (
 )
 from gateway.core.route import Tls, Upstream
 from gateway.upstream.hop import Hop
+from tests.routes import UPSTREAM
 from tests.upstream.scripted import Peer, ScriptedConsumer
 
 POLICY = StatusPolicy(SUCCESS, REFUSED_BEFORE_EFFECT)
@@ -25,24 +27,19 @@ NO_TLS = Tls(None, None, None)
 LONG = 20.0
 
 
-def upstream(port: int, **changes: object) -> Upstream:
+def upstream(port: int, **changes: Any) -> Upstream:
     """An upstream on this machine with limits that nobody meets unless the test says so."""
-    plain = Upstream(
-        scheme="http",
-        host="127.0.0.1",
+    plain = replace(
+        UPSTREAM,
         port=port,
-        path=None,
-        host_header=None,
-        tls=NO_TLS,
         concurrency=8,
         slot_timeout=LONG,
         connect_timeout=LONG,
         write_timeout=LONG,
         first_byte_timeout=LONG,
         timeout=LONG,
-        max_reply=2**20,
     )
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    return replace(plain, **changes)
 
 
 def hop_to(
@@ -50,7 +47,7 @@ def hop_to(
     *,
     clock: Callable[[], float] = time.monotonic,
     at: Callable[[str], None] = lambda step: None,
-    **changes: object,
+    **changes: Any,
 ) -> Hop:
     """A hop to this machine."""
     return Hop(upstream(port, **changes), POLICY, clock=clock, at=at)

@@ -8,61 +8,24 @@ import socket
 import struct
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
 from gateway.core.answer import Answer, Answered, Reason, Verdict
 from gateway.core.event import Delivery, RawHeaders
-from gateway.core.keying import Header, Literal, Recipe
-from gateway.core.outcome import REFUSED_BEFORE_EFFECT, SUCCESS, Reply, StatusPolicy
+from gateway.core.keying import Recipe
+from gateway.core.location import Header, Literal
+from gateway.core.outcome import Reply
 from gateway.core.route import (
-    Mode,
-    OnMissingId,
-    OnStoreDown,
     Route,
-    StandardReply,
-    Tls,
-    Upstream,
 )
 from gateway.web.ingress import Ingress
 from gateway.web.limits import Limits
+from tests import routes
 
 MIB = 2**20
 ACCEPTED = Answered(Reply(200, b"OK", ((b"Content-Length", b"2"),), b"ok"), Verdict.FIRST)
 
-ROUTE = Route(
-    name="orders",
-    path="/hooks/orders",
-    hosts=(),
-    upstream=Upstream(
-        scheme="http",
-        host="127.0.0.1",
-        port=9,
-        path=None,
-        host_header=None,
-        tls=Tls(None, None, None),
-        concurrency=64,
-        slot_timeout=1.0,
-        connect_timeout=1.0,
-        write_timeout=1.0,
-        first_byte_timeout=1.0,
-        timeout=1.0,
-        max_reply=MIB,
-    ),
-    mode=Mode.FORWARD,
-    recipe=Recipe(scope=(Literal("orders"),), parts=(Header("X-Event-Id"),)),
-    event_type=None,
-    event_time=None,
-    promise=None,
-    own_replay=timedelta(0),
-    retention=timedelta(days=60),
-    methods=frozenset({"POST"}),
-    missing_id=OnMissingId.FORWARD,
-    on_store_down=OnStoreDown.REFUSE,
-    status=StatusPolicy(SUCCESS, REFUSED_BEFORE_EFFECT),
-    duplicate_reply=StandardReply(),
-    lease=10.0,
-    body_limit=25 * MIB,
-    idempotency_key=False,
+ROUTE = replace(
+    routes.ROUTE, recipe=Recipe(scope=(Literal("orders"),), parts=(Header("X-Event-Id"),))
 )
 
 LIMITS = Limits(connections=512, body_memory=64 * MIB, body_timeout=20.0)

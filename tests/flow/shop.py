@@ -1,0 +1,83 @@
+"""What a world's processes share, and what each of them counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+from gateway.core.answer import Reason, Verdict
+from gateway.core.claim import Arrival, Ask, Settled, Settlement, StoreAway
+from gateway.core.retention import Shape
+from tests.fakes import MemoryClaims
+
+
+@dataclass
+class Counted:
+    """Counts by name and labels."""
+
+    by: Counter[tuple[object, ...]] = field(default_factory=Counter)
+
+    def __getitem__(self, key: tuple[object, ...] | str) -> int:
+        return self.by[key if isinstance(key, tuple) else (key,)]
+
+    def delivery(self, route: str, verdict: Verdict) -> None:
+        self.by["delivery", verdict] += 1
+
+    def rejection(self, route: str, reason: Reason) -> None:
+        self.by["rejection", reason] += 1
+
+    def duplicate(self, route: str, event_type: str | None, shape: Shape, age: float) -> None:
+        self.by["duplicate", event_type, shape] += 1
+
+    def event(self, route: str, event_type: str | None) -> None:
+        self.by["event", event_type] += 1
+
+    def forward(self, route: str, outcome: str, seconds: float, *, slow: bool) -> None:
+        self.by["forward", outcome] += 1
+        self.by["slow",] += slow
+
+    def takeover(self, route: str) -> None:
+        self.by["takeover",] += 1
+
+    def late_success(self, route: str) -> None:
+        self.by["late_success",] += 1
+
+    def possible_double(self, route: str) -> None:
+        self.by["possible_double",] += 1
+
+    def stale(self, route: str) -> None:
+        self.by["stale",] += 1
+
+    def mismatch(self, route: str) -> None:
+        self.by["mismatch",] += 1
+
+
+class Shop:
+    """The claims of all processes, which can be away, and can lose replies."""
+
+    def __init__(self, claims: MemoryClaims) -> None:
+        self.claims = claims
+        self.away = False
+        self.settle_away = False
+        self.replies_lost = 0
+        self.patience: list[float] = []
+        """How long each arrival would have waited, in seconds."""
+        self.slowness = 0.0
+        """Seconds that an arrival takes."""
+
+    async def arrive(self, ask: Ask, *, within: float) -> Arrival:
+        self.patience.append(within)
+        if self.away:
+            raise StoreAway("away")
+        await asyncio.sleep(self.slowness)
+        arrival = await self.claims.arrive(ask, within=within)
+        if self.replies_lost:
+            self.replies_lost -= 1
+            raise StoreAway("the reply was lost", undecided=True)
+        return arrival
+
+    async def settle(self, settlement: Settlement) -> Settled:
+        if self.away or self.settle_away:
+            raise StoreAway("away")
+        return await self.claims.settle(settlement)
