@@ -85,8 +85,10 @@ def installed(wanted: Wanted) -> str | None:
 def unpacked(wanted: Wanted) -> str | None:
     """The path of what was fetched, if it works."""
     found = next(wanted.root.glob(wanted.file), None)
-    if found is None or not wanted.is_program:
-        return found and str(found)
+    if found is None:
+        return None
+    if not wanted.is_program:
+        return str(found)
     command = wanted.place / wanted.package
     # The loader is told where the libraries are that came along.
     libraries = sorted({str(path.parent) for path in wanted.root.rglob("*.so.*")})
