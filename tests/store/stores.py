@@ -6,8 +6,8 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Iterable
+from typing import Any, TypeVar
 
 import asyncpg
 from asyncpg.pgproto.pgproto import UUID
@@ -16,6 +16,8 @@ from gateway.core.claim import Arrival, Ask, Claim, Ending, Settled, Settlement,
 from gateway.core.event import EventKey
 from gateway.store.store import Store
 from tests.rig.deadline import eventually
+
+T = TypeVar("T")
 
 ROUTE = "orders"
 WITHIN = 1.8
@@ -150,15 +152,15 @@ async def lapse(sql: asyncpg.Connection, key: EventKey) -> None:
     )
 
 
-async def waiting_for_a_lock(sql: asyncpg.Connection) -> bool:
-    """Whether some statement of this database waits for a lock right now."""
-    found = await sql.fetchval(
-        "select exists (select from pg_stat_activity"
-        " where datname = current_database() and wait_event_type = 'Lock')"
+async def waiting_for_a_lock(sql: asyncpg.Connection) -> int | None:
+    """The process whose statement in this database waits for a lock right now, if one does."""
+    found: int | None = await sql.fetchval(
+        "select pid from pg_stat_activity"
+        " where datname = current_database() and wait_event_type = 'Lock' limit 1"
     )
-    return bool(found)
+    return found
 
 
-async def at_once(calls: list[Callable[[], Awaitable[Any]]]) -> list[Any]:
+async def at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
     """All calls in one turn of the loop."""
-    return await asyncio.gather(*(call() for call in calls))
+    return list(await asyncio.gather(*calls))

@@ -69,7 +69,7 @@ class History:
             asks.append(ask)
             known.append(ask)
         self.steps.append(f"arrive {[(self.keys.index(a.key), a.token % 1000) for a in asks]}")
-        told = await at_once([lambda ask=ask: self.store.arrive(ask) for ask in asks])
+        told = await at_once(self.store.arrive(ask) for ask in asks)
         for ask, real in zip(asks, told, strict=True):
             before = self.rows[ask.key]
             after, expected = model.arrive(before, ask, self.clock.now)
@@ -88,7 +88,7 @@ class History:
             if self.asks[key]
         ]
         self.steps.append(f"settle {[(self.keys.index(s.key), s.ending) for s in ends]}")
-        told = await at_once([lambda end=end: self.store.inner.settle(end) for end in ends])
+        told = await at_once(self.store.inner.settle(end) for end in ends)
         for end, real in zip(ends, told, strict=True):
             before = self.rows[end.key]
             after, expected = model.settle(before, end, self.clock.now)

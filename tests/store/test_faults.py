@@ -1,22 +1,22 @@
-"""Connections that break, hang or lead to the wrong server, at every moment of a call."""
+"""Connections that break or hang, at every moment of a call."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import asyncpg
 import pytest
 
 from gateway.core.claim import Ending, Seen, Settled, State, StoreAway, Won
 from gateway.core.outcome import Reply
-from gateway.store.multihost import parse
-from gateway.store.queries import Statement
-from gateway.store.session import Aborted, Remedy, Sessions
 from tests.fault_proxy import FaultProxy, Wire
 from tests.rig.deadline import eventually
-from tests.store.stores import PATIENCE, WITHIN, Stores, claim, fresh_ask, lapse
+from tests.store.stores import PATIENCE, WITHIN, Stores, claim, fresh_ask, lapse, waiting_for_a_lock
+
+T = TypeVar("T")
 
 # A call may take its own time, one tick of the sweep, and what a busy machine adds.
 IN_TIME = WITHIN + 1.0
@@ -30,18 +30,27 @@ async def wire(database: str) -> AsyncIterator[FaultProxy]:
     await proxy.stop()
 
 
+async def with_a_lost_reply(
+    wire: FaultProxy, call: Coroutine[Any, Any, T], *, once: Callable[[], Awaitable[object]]
+) -> T:
+    """What the call is told although the first reply after `once` came true never came."""
+    wire.cut_if = once
+    wire.set(Wire.CUT_REPLIES)
+    asked = asyncio.ensure_future(call)
+    await eventually(lambda: wire.replies_cut, within=PATIENCE)
+    wire.set(Wire.PASS)
+    return await asked
+
+
 @pytest.mark.row(9)
 async def test_a_claim_whose_reply_was_lost_is_found_again_by_its_token(
     stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
 ) -> None:
     store = await stores.open(wire.proxied)
     ask = fresh_ask()
-    wire.cut_if = lambda: claim(sql, ask.key)
-    wire.set(Wire.CUT_REPLIES)
-    asked = asyncio.ensure_future(store.arrive(ask, PATIENCE))
-    await eventually(lambda: wire.replies_cut, within=PATIENCE)
-    wire.set(Wire.PASS)
-    won = await asked
+    won = await with_a_lost_reply(
+        wire, store.arrive(ask, PATIENCE), once=lambda: claim(sql, ask.key)
+    )
     assert isinstance(won, Won)
     assert (won.attempt, won.doubtful) == (1, False)
 
@@ -99,12 +108,7 @@ async def test_a_take_over_whose_reply_was_lost_is_never_sent_twice(
         found = await claim(sql, dead.key)
         return found is not None and found.attempt == 2
 
-    wire.cut_if = is_taken_over
-    wire.set(Wire.CUT_REPLIES)
-    asked = asyncio.ensure_future(store.arrive(heir, PATIENCE))
-    await eventually(lambda: wire.replies_cut, within=PATIENCE)
-    wire.set(Wire.PASS)
-    won = await asked
+    won = await with_a_lost_reply(wire, store.arrive(heir, PATIENCE), once=is_taken_over)
     assert isinstance(won, Won)
     assert (won.attempt, won.doubtful) == (2, True)
     assert len(store.sizes("take_over")) == 1
@@ -124,13 +128,7 @@ async def test_a_take_over_that_was_lost_before_it_took_effect_stays_undecided(
     async with blocker.transaction():
         await blocker.execute("select from dedup.claims for update")
         asked = asyncio.ensure_future(store.arrive(fresh_ask(dead.key), PATIENCE))
-        pid = await eventually(
-            lambda: sql.fetchval(
-                "select pid from pg_stat_activity where wait_event_type = 'Lock'"
-                " and datname = current_database()"
-            ),
-            within=PATIENCE,
-        )
+        pid = await eventually(lambda: waiting_for_a_lock(sql), within=PATIENCE)
         await sql.execute("select pg_terminate_backend($1)", pid)
         with pytest.raises(StoreAway) as away:
             await asked
@@ -153,12 +151,8 @@ async def test_a_settlement_whose_reply_was_lost_is_repeated_without_harm(
         found = await claim(sql, ask.key)
         return found is not None and found.state is State.COMPLETED
 
-    wire.cut_if = is_completed
-    wire.set(Wire.CUT_REPLIES)
-    asked = asyncio.ensure_future(store.settle(ask, Ending.COMPLETE))
-    await eventually(lambda: wire.replies_cut, within=PATIENCE)
-    wire.set(Wire.PASS)
-    assert not (await asked).late
+    settled = await with_a_lost_reply(wire, store.settle(ask, Ending.COMPLETE), once=is_completed)
+    assert not settled.late
     assert isinstance(await store.arrive(fresh_ask(ask.key)), Seen)
 
 
@@ -206,127 +200,6 @@ async def test_a_call_that_never_left_is_not_undecided(stores: Stores, wire: Fau
     with pytest.raises(StoreAway) as away:
         await store.arrive(fresh_ask(), 0.5)
     assert not away.value.undecided
-
-
-ROUNDS = 6
-
-
-async def test_backends_that_are_terminated_in_a_storm_lose_and_double_nothing(
-    stores: Stores, sql: asyncpg.Connection
-) -> None:
-    store = await stores.open()
-    wins: list[Won] = []
-    storm = True
-
-    async def terminate() -> None:
-        while storm:
-            await sql.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where datname = current_database() and application_name = 'dedup-gateway'"
-                " order by state = 'active' desc, random() limit 1"
-            )
-            await asyncio.sleep(0.1)
-
-    async def deliver() -> None:
-        for _ in range(ROUNDS):
-            ask = fresh_ask()
-            won = await store.arrive(ask, PATIENCE)
-            assert isinstance(won, Won)
-            wins.append(won)
-            while True:
-                try:
-                    await store.settle(ask, Ending.COMPLETE)
-                    break
-                except StoreAway:
-                    await asyncio.sleep(0.05)
-            assert isinstance(await store.arrive(fresh_ask(ask.key), PATIENCE), Seen)
-
-    terminator = asyncio.ensure_future(terminate())
-    await asyncio.gather(*(deliver() for _ in range(8)))
-    storm = False
-    await terminator
-    assert {(won.attempt, won.doubtful) for won in wins} == {(1, False)}
-    assert store.errors["connection"] > 0
-    assert await sql.fetchval("select count(*) from dedup.claims where state = 'd'") == 8 * ROUNDS
-
-
-@pytest.mark.row(69)
-async def test_sessions_with_a_demoted_server_are_dropped_and_the_store_says_why(
-    stores: Stores, sql: asyncpg.Connection
-) -> None:
-    store = await stores.open()
-    before = await _backends(sql)
-    await _demote(sql, read_only=True)
-    try:
-        with pytest.raises(StoreAway):
-            await store.arrive(fresh_ask())
-        assert store.errors["read_only"] > 0
-        assert "read" in (store.inner.problem or "")
-    finally:
-        await _demote(sql, read_only=False)
-    await store.up()
-    assert isinstance(await store.arrive(fresh_ask()), Won)
-    assert not before & await _backends(sql)
-
-
-async def test_a_session_with_a_demoted_server_is_never_put_back(
-    database: str, sql: asyncpg.Connection
-) -> None:
-    errors: list[str] = []
-    sessions = Sessions(parse(database), time.monotonic, errors.append, lambda *_: None)
-    idle, busy = await sessions.take(), await sessions.take()
-    sessions.give_back(idle)
-    await _demote(sql, read_only=True)
-    try:
-
-        async def refused() -> bool:  # the setting reaches a backend between two statements
-            return await idle.fetchval("show transaction_read_only") == "on"
-
-        await eventually(refused, within=PATIENCE)
-        write = Statement("write", "insert into dedup.routes values (1, 'x', '', now())")
-        with pytest.raises(Aborted) as aborted:
-            await sessions.run(busy, write, (), 1)
-        assert aborted.value.remedy is Remedy.AGAIN
-        assert errors == ["read_only"]
-        assert busy.is_closed()
-        assert idle.is_closed()
-    finally:
-        await _demote(sql, read_only=False)
-        await sessions.close()
-
-
-async def _demote(sql: asyncpg.Connection, *, read_only: bool) -> None:
-    setting = "= on" if read_only else "= off"
-    await sql.execute("set default_transaction_read_only = off")
-    await sql.execute(f"alter system set default_transaction_read_only {setting}")
-    await sql.execute("select pg_reload_conf()")
-
-
-async def _backends(sql: asyncpg.Connection) -> set[int]:
-    found = await sql.fetch(
-        "select pid from pg_stat_activity"
-        " where datname = current_database() and application_name = 'dedup-gateway'"
-    )
-    return {pid for (pid,) in found}
-
-
-async def test_a_cancelled_statement_is_run_again(stores: Stores, sql: asyncpg.Connection) -> None:
-    store = await stores.open()
-    ask = fresh_ask()
-    blocker = await asyncpg.connect(stores.dsn)
-    async with blocker.transaction():
-        await blocker.execute("lock table dedup.claims in exclusive mode")
-        asked = asyncio.ensure_future(store.arrive(ask, PATIENCE))
-        pid = await eventually(
-            lambda: sql.fetchval(
-                "select pid from pg_stat_activity where wait_event_type = 'Lock'"
-                " and datname = current_database()"
-            ),
-            within=PATIENCE,
-        )
-        await sql.execute("select pg_cancel_backend($1)", pid)
-    await blocker.close()
-    assert isinstance(await asked, Won)
 
 
 async def test_calls_that_wait_when_the_store_stops_are_told(

@@ -108,10 +108,10 @@ async def test_settlements_of_one_key_in_one_turn_take_effect_one_after_the_othe
     await store.arrive(holder)
     told = await at_once(
         [
-            lambda: store.settle(stranger, Ending.RELEASE),
-            lambda: store.settle(holder, Ending.RELEASE_DOUBTFUL),
-            lambda: store.settle(holder, Ending.COMPLETE),
-            lambda: store.settle(holder, Ending.RELEASE),
+            store.settle(stranger, Ending.RELEASE),
+            store.settle(holder, Ending.RELEASE_DOUBTFUL),
+            store.settle(holder, Ending.COMPLETE),
+            store.settle(holder, Ending.RELEASE),
         ]
     )
     assert told == [NOTHING, CHANGED, LATE, NOTHING]

@@ -154,11 +154,11 @@ async def test_one_locked_row_delays_nobody_else_beyond_their_time(
         await other.execute(
             "select from dedup.claims where key = $1 for update", UUID(locked.key.digest)
         )
-        *settled, stuck = await asyncio.gather(
+        *settled, unsettled = await asyncio.gather(
             *(store.settle(ask, Ending.COMPLETE) for ask in mine), return_exceptions=True
         )
         assert all(s == Settled(True, False) for s in settled)
-        assert isinstance(stuck, StoreAway)
+        assert isinstance(unsettled, StoreAway)
     await store.settle(contender, Ending.COMPLETE)
     assert isinstance(await store.arrive(fresh_ask(locked.key)), Seen)
 
@@ -168,13 +168,17 @@ async def test_locked_rows_leave_the_lanes_to_everybody_else(
 ) -> None:
     store = await stores.open()
     asks = [fresh_ask() for _ in range(6)]
+
+    async def lock_errors_rise(above: int) -> None:
+        await eventually(lambda: store.errors["lock"] > above, within=PATIENCE)
+
     async with other.transaction():
         await other.fetch(*arrival(*asks))
         stuck = []
         for wave in (asks[:3], asks[3:]):  # one for each lane
             stuck += [asyncio.ensure_future(store.arrive(fresh_ask(ask.key))) for ask in wave]
             errors = store.errors["lock"]
-            await eventually(lambda seen=errors: store.errors["lock"] > seen, within=PATIENCE)
+            await lock_errors_rise(errors)
         assert not any(call.done() for call in stuck)
         told = await asyncio.gather(*(store.arrive(fresh_ask(), 1.0) for _ in range(50)))
         assert all(isinstance(t, Won) for t in told)

@@ -112,12 +112,12 @@ async def test_duplicates_write_no_wal_and_use_no_transaction_id(
 ) -> None:
     store = await stores.open()
     asks = [fresh_ask() for _ in range(200)]
-    await at_once([lambda ask=ask: store.arrive(ask) for ask in asks])
-    await at_once([lambda ask=ask: store.settle(ask, Ending.COMPLETE) for ask in asks])
+    await at_once(store.arrive(ask) for ask in asks)
+    await at_once(store.settle(ask, Ending.COMPLETE) for ask in asks)
     written = []
     for _ in range(8):  # the server itself writes now and then; not each time
         wal, xids = await _written(sql)
-        told = await at_once([lambda ask=ask: store.arrive(fresh_ask(ask.key)) for ask in asks])
+        told = await at_once(store.arrive(fresh_ask(ask.key)) for ask in asks)
         assert all(isinstance(t, Seen) for t in told)
         after_wal, after_xids = await _written(sql)
         written.append((after_wal - wal, after_xids - xids))
