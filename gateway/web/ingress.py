@@ -142,7 +142,10 @@ class Ingress:
             unread = not exchange.payload.is_eof()
             if unread:
                 exchange.connection.linger(exchange.payload)
-            close = self._closing or message.should_close or unread or exchange.spoiled
+            # Behind a hoped-for upgrade (Java's client hopes for h2c) aiohttp's parser drops the
+            # rest of the same read: where the next request begins is lost.
+            lost = unread or exchange.spoiled or message.upgrade
+            close = self._closing or message.should_close or lost
             return await self._reply(
                 exchange.connection,
                 answer,
