@@ -18,7 +18,7 @@ async def shown(port: int) -> bytes:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-    certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     writer.close()
     await writer.wait_closed()
     return certificate

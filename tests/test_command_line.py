@@ -164,7 +164,7 @@ async def test_the_reason_why_a_start_failed_is_logged_before_its_end(
     assert await process.serve(sources.one_route(None, given, away), None) == 2
     told = [record.getMessage() for record in caplog.records]
     assert told[-2:] == ["start_failed", "stopped"]
-    assert caplog.records[-2].detail == f"cannot listen on {taken}: Address already in use"
+    assert vars(caplog.records[-2])["detail"] == f"cannot listen on {taken}: Address already in use"
 
 
 def test_help_fits_a_terminal_and_says_which_flags_go_together() -> None:

@@ -127,50 +127,50 @@ def options(command: Any) -> set[str]:
     return {option for option in found if option.startswith("--")} - {"--help"}
 
 
-def test_every_metric_has_a_row_and_every_row_is_a_metric():
+def test_every_metric_has_a_row_and_every_row_is_a_metric() -> None:
     assert set(table("Metrics", "Metric")) == set(METRICS)
 
 
 @pytest.mark.parametrize("name", sorted(METRICS))
-def test_a_metric_has_the_labels_that_its_row_says(name):
+def test_a_metric_has_the_labels_that_its_row_says(name: str) -> None:
     said, text = table("Metrics", "Metric")[name]
     kind, labels = METRICS[name]
     assert set(re.findall(r"`(\w+)`", said)) == labels
     assert text.startswith("Histogram:") == (kind == "histogram")
 
 
-def test_every_metric_that_readme_names_exists():
+def test_every_metric_that_readme_names_exists() -> None:
     named = set(re.findall(r"`(dedup_\w+)", README)) | set(
         re.findall(r"\b(dedup_\w+)(?=[{\[])", README)
     )
     assert named - set(METRICS) == {"dedup_gateway"}  # the role of deploy/roles.sql
 
 
-def test_every_log_event_has_a_row_and_every_row_is_an_event():
+def test_every_log_event_has_a_row_and_every_row_is_an_event() -> None:
     assert set(table("Logs", "Event")) == set(logs.EVENTS)
 
 
-def test_every_verdict_is_told_and_every_verdict_told_exists():
+def test_every_verdict_is_told_and_every_verdict_told_exists() -> None:
     rows = re.findall(r"^\| [^|]+ \| `(\w+)` \|", section("The provider"), re.MULTILINE)
     assert set(rows) == {verdict.value for verdict in Verdict}
 
 
-def test_every_rejection_reason_has_a_row_and_every_row_is_a_reason():
+def test_every_rejection_reason_has_a_row_and_every_row_is_a_reason() -> None:
     assert set(table("The provider", "`reason`")) == {reason.value for reason in Reason}
 
 
-def test_every_outcome_has_a_row():
+def test_every_outcome_has_a_row() -> None:
     rows = set(table("The provider", "Outcome")) - {"(the gateway died)"}
     assert rows == {kind.__name__.lower() for kind in get_args(outcome.Outcome)}
 
 
 @pytest.mark.parametrize("shape", Shape)
-def test_every_shape_of_duplicates_is_explained(shape):
+def test_every_shape_of_duplicates_is_explained(shape: Shape) -> None:
     assert f"`{shape.value}`" in table("Metrics", "Metric")["dedup_duplicates_total"][1]
 
 
 @pytest.mark.parametrize("kind", ["forward", "observe"])
-def test_a_header_that_we_add_is_explained(kind):
+def test_a_header_that_we_add_is_explained(kind: str) -> None:
     delivery = Delivery("POST", "/", ((b"Host", b"shop"),), b"", "192.0.2.7", "http")
     marks = Marks("evt_1", 2, possible_duplicate=True, idempotency_key="evt_1")
     lines = headers.outbound(
@@ -187,7 +187,7 @@ def test_a_header_that_we_add_is_explained(kind):
 
 
 @pytest.mark.parametrize(("title", "inside"), [("The process", False), ("Each route", True)])
-def test_every_setting_has_a_row_and_every_row_is_a_setting(title, inside):
+def test_every_setting_has_a_row_and_every_row_is_a_setting(title: str, inside: bool) -> None:
     wanted = {
         name.removeprefix("routes.") for name in SETTINGS if name.startswith("routes.") == inside
     }
@@ -195,7 +195,7 @@ def test_every_setting_has_a_row_and_every_row_is_a_setting(title, inside):
 
 
 @pytest.mark.parametrize("name", [name for name, default in SETTINGS.items() if default])
-def test_a_row_has_the_default_that_the_program_has(name):
+def test_a_row_has_the_default_that_the_program_has(name: str) -> None:
     title = "Each route" if name.startswith("routes.") else "The process"
     shown = table(title, "Setting")[name.removeprefix("routes.")][0]
     default = SETTINGS[name]
@@ -203,12 +203,12 @@ def test_a_row_has_the_default_that_the_program_has(name):
     assert shown == f"`{text.lower() if isinstance(default, bool) else text}`"
 
 
-def test_the_statuses_that_count_as_refusals_are_those_of_the_program():
+def test_the_statuses_that_count_as_refusals_are_those_of_the_program() -> None:
     shown = table("Each route", "Setting")["refused_status"][0].partition(",")[0]
     assert {int(status) for status in shown.split()} == outcome.REFUSED_BEFORE_EFFECT
 
 
-def test_the_settings_that_take_a_restart_are_named(tmp_path):
+def test_the_settings_that_take_a_restart_are_named(tmp_path: Path) -> None:
     old = first_configuration(tmp_path)
     flags = {"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "store.keep_ids": "false"}
     flags |= {"limits.connections": "9", "log_deliveries": "true", "drain_delay": "1s"}
@@ -219,7 +219,9 @@ def test_the_settings_that_take_a_restart_are_named(tmp_path):
     assert set(re.findall(r"`(\w+)`", said[1])) <= set(settings_module.Settings.model_fields)
 
 
-def test_yaml_in_readme_is_a_configuration_that_check_finds_nothing_wrong_with(tmp_path):
+def test_yaml_in_readme_is_a_configuration_that_check_finds_nothing_wrong_with(
+    tmp_path: Path,
+) -> None:
     assert blocks("yaml")
     for number, text in enumerate(blocks("yaml")):
         file = tmp_path / f"{number}.yaml"
@@ -229,13 +231,13 @@ def test_yaml_in_readme_is_a_configuration_that_check_finds_nothing_wrong_with(t
 
 
 @pytest.mark.parametrize("words", command_lines(), ids=" ".join)
-def test_a_command_line_in_readme_is_understood(words):
+def test_a_command_line_in_readme_is_understood(words: list[str]) -> None:
     verb, *rest = words
     assert verb in COMMANDS
     COMMANDS[verb].make_context(verb, rest)  # raises for what it does not know
 
 
-def test_every_command_has_a_row_with_all_of_its_options():
+def test_every_command_has_a_row_with_all_of_its_options() -> None:
     rows = table("Commands", "Command")
     shown = {name: command for name, command in COMMANDS.items() if not command.hidden}
     assert set(rows) == set(shown)
@@ -246,12 +248,12 @@ def test_every_command_has_a_row_with_all_of_its_options():
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\bmake ([a-z]+)\b(?=`|\n)", README))))
-def test_a_make_target_in_readme_exists(target):
+def test_a_make_target_in_readme_exists(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)\s]+)\)", README))))
-def test_a_link_in_readme_leads_somewhere(link):
+def test_a_link_in_readme_leads_somewhere(link: str) -> None:
     file, _, anchor = link.partition("#")
     if link.startswith("https://"):
         return
@@ -259,7 +261,7 @@ def test_a_link_in_readme_leads_somewhere(link):
     assert not anchor or anchor in anchors(README)
 
 
-def test_the_key_in_readme_is_that_of_its_own_event(tmp_path):
+def test_the_key_in_readme_is_that_of_its_own_event(tmp_path: Path) -> None:
     loaded = first_configuration(tmp_path)
     body = re.search(r"curl .* -d '(\{.*\})'", README)
     assert body
@@ -268,7 +270,7 @@ def test_the_key_in_readme_is_that_of_its_own_event(tmp_path):
     assert f"'{key}'" in section("Looking up an event")
 
 
-def test_the_time_to_stop_is_the_sum_of_its_parts(tmp_path):
+def test_the_time_to_stop_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     loaded = first_configuration(tmp_path)
     longest = loaded.routes[0].upstream.longest + route.LONGEST_BUSY_WAIT
     total = loaded.drain_delay + longest + 2 * app.LAST_SETTLEMENTS
@@ -285,7 +287,9 @@ def test_the_time_to_stop_is_the_sum_of_its_parts(tmp_path):
     ],
     ids=lambda one: str(one) if isinstance(one, int) else one[0],
 )
-def test_an_exit_code_means_what_its_row_says(words, code, tmp_path, monkeypatch):
+def test_an_exit_code_means_what_its_row_says(
+    words: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     short = blocks("yaml")[0].replace("${DATABASE_URL}", "postgresql://h/d")
     Path("short.yaml").write_text(short + "    retention: 1d\n")
@@ -293,7 +297,7 @@ def test_an_exit_code_means_what_its_row_says(words, code, tmp_path, monkeypatch
     assert set(table("Commands", "Exit code")) == {"0", "1", "2", "3", "130"}
 
 
-def test_the_changelog_has_this_release_in_one_sentence_each():
+def test_the_changelog_has_this_release_in_one_sentence_each() -> None:
     assert re.search(rf"^## {re.escape(__version__)}$", CHANGELOG, re.MULTILINE)
     for line in re.findall(r"^- (.+)$", CHANGELOG, re.MULTILINE):
         assert line.endswith(".")

@@ -7,6 +7,7 @@ import gc
 import time
 from dataclasses import replace
 from ipaddress import ip_network
+from pathlib import Path
 
 from gateway.core.answer import Unanswered, Verdict
 from gateway.core.route import Route
@@ -23,7 +24,7 @@ def new_hop(route: Route) -> Hop:
     return Hop(route.upstream, route.status, clock=time.monotonic, at=nowhere)
 
 
-async def test_what_began_before_a_reload_is_cut_off_with_the_rest_even_if_it_has_not_sent_yet():
+async def test_what_began_before_a_reload_is_cut_off_with_the_rest_even_if_not_sent_yet() -> None:
     world, taken = World(), []
     consumer = await asyncio.start_server(lambda _, writer: taken.append(writer), "127.0.0.1", 0)
     port = consumer.sockets[0].getsockname()[1]
@@ -42,7 +43,7 @@ async def test_what_began_before_a_reload_is_cut_off_with_the_rest_even_if_it_ha
     await world.end()
 
 
-async def test_hops_of_earlier_configurations_are_forgotten_once_nobody_uses_them():
+async def test_hops_of_earlier_configurations_are_forgotten_once_nobody_uses_them() -> None:
     world = World()
     made: list[int] = []
 
@@ -60,11 +61,10 @@ async def test_hops_of_earlier_configurations_are_forgotten_once_nobody_uses_the
     await world.end()
 
 
-async def test_other_proxies_to_trust_or_renewed_certificates_are_taken_up(tmp_path):
+async def test_other_proxies_to_trust_or_renewed_certificates_are_taken_up(tmp_path: Path) -> None:
     world = World()
     ca = tmp_path / "ca.pem"
-    routing = Routing(world.shared, lambda route: new_hop(plain))
-    plain = ROUTE
+    routing = Routing(world.shared, lambda route: new_hop(ROUTE))
     tls = replace(ROUTE.upstream, tls=replace(ROUTE.upstream.tls, ca=str(ca)))
     route = replace(ROUTE, upstream=tls)
     ca.write_text("old")
@@ -79,7 +79,7 @@ async def test_other_proxies_to_trust_or_renewed_certificates_are_taken_up(tmp_p
     await world.end()
 
 
-async def test_the_idle_connections_of_a_replaced_hop_are_closed():
+async def test_the_idle_connections_of_a_replaced_hop_are_closed() -> None:
     world, closed = World(), []
 
     class Noted(Hop):
@@ -98,7 +98,7 @@ async def test_the_idle_connections_of_a_replaced_hop_are_closed():
     await world.end()
 
 
-async def test_a_reload_keeps_the_receivers_of_routes_that_did_not_change():
+async def test_a_reload_keeps_the_receivers_of_routes_that_did_not_change() -> None:
     world = World()
     routing = Routing(world.shared, new_hop)
     routing.use((ROUTE,), ())

@@ -36,6 +36,11 @@ def whole(*, top: str = "", route: str = "") -> str:
     return WHOLE.format(top=dedent(top).strip(), route=lines)
 
 
+def without_place(lines: list[str]) -> list[str]:
+    """What is said, without the file and the line."""
+    return [line.partition(": ")[2] for line in lines]
+
+
 def write_pair(folder: Path, name: str) -> None:
     """A self-signed certificate and its key, NAME.pem and NAME.key."""
     key = ec.generate_private_key(ec.SECP256R1())

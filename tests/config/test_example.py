@@ -73,7 +73,8 @@ def test_each_hidden_setting_of_the_example_is_valid_when_shown(
 
 def test_the_defaults_that_the_example_shows_are_the_defaults() -> None:
     shown = {match[2] for match in HIDDEN.finditer(EXAMPLE)}
-    for model in (Settings, *set(_all_models(Settings))):
+    models: set[type[BaseModel]] = {Settings, *_all_models(Settings)}
+    for model in models:
         for name, field in model.model_fields.items():
             lines = [line for line in shown if line.startswith(f"{name}: ")]
             if lines and isinstance(field.default, str):

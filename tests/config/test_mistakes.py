@@ -2,119 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 import pytest
 
-from tests.config.conftest import Mistakes, Read, whole
-
-ROUTE_LINE = 8
-"""Where `whole` puts the first line of a test's route settings."""
-
-IN_A_ROUTE = [
-    ("upstrem: 3", "routes.0.upstrem: unknown setting; did you mean upstream?"),
-    ("timeout: 3s", "routes.0.timeout: unknown setting; did you mean routes.upstream.timeout?"),
-    (
-        "mode: forwards",
-        "routes.0.mode: 'forwards' is not one of observe, forward; did you mean forward?",
-    ),
-    (
-        "mode: off",
-        "routes.0.mode: 'off' means nothing here; write observe or forward",
-    ),
-    (
-        "retention: 30",
-        "routes.0.retention: '30' has no unit; write 30s if seconds are meant",
-    ),
-    (
-        "retention: 1:30:00",
-        "routes.0.retention: '1:30:00' is not a duration; "
-        "write a number with a unit, as in 8s, 5m, 72h, 45d",
-    ),
-    (
-        "retention: 0s",
-        "routes.0.retention: is zero, so no event would be remembered; write a time, as in 30d",
-    ),
-    ("body_limit: 25", "routes.0.body_limit: '25' has no unit; write 25B if bytes are meant"),
-    (
-        "body_limit: 25MB",
-        "routes.0.body_limit: '25MB' is not a size; "
-        "write a whole number with a unit, as in 512B, 64KiB, 25MiB",
-    ),
-    (
-        "body_limit: 1GiB",
-        "routes.0.body_limit: is more than limits.body_memory, so such a body would never fit; "
-        "lower it, or raise limits.body_memory",
-    ),
-    (
-        "idempotency_key: yes",
-        "routes.0.idempotency_key: 'yes' is neither yes nor no here; write true or false",
-    ),
-    (
-        "idempotency_key: 1",
-        "routes.0.idempotency_key: '1' is neither yes nor no here; write true or false",
-    ),
-    ("hosts: hooks.example.com:8443",
-     "routes.0.hosts: 'hooks.example.com:8443' has a port or a scheme; "
-     "write the bare name, as in hooks.example.com"),
-    ('hosts: ["*.example.com"]',
-     "routes.0.hosts.0: '*.example.com' has a wildcard; write each name, or no hosts for any"),
-    ("success_status: [409, 601]",
-     "routes.0.success_status.1: '601' is not a final HTTP status; write one from 200 to 599"),
-    ("refused_status: [400, 201]",
-     "routes.0.refused_status: has 201, which means success on this route; "
-     "keep each status in one of the two lists"),
-    ("refused_status: [202, 201]",
-     "routes.0.refused_status: has 201, 202, which mean success on this route; "
-     "keep each status in one of the two lists"),
-    ("methods: []", "routes.0.methods: is an empty list; remove it for the usual methods"),
-    ("methods: [PO ST]",
-     "routes.0.methods.0: 'PO ST' is not a method that carries events; did you mean POST?"),
-    ("methods: [PSOT]",
-     "routes.0.methods.0: 'PSOT' is not a method that carries events; did you mean POST?"),
-    ("methods: [POST, CONNECT]",
-     "routes.0.methods.1: 'CONNECT' is not a method that carries events; "
-     "write one of GET HEAD POST PUT PATCH DELETE OPTIONS"),
-    ("duplicate_reply: {status: 409}",
-     "routes.0.duplicate_reply.status: 409 would make the provider send the event again; "
-     "write one from 200 to 299"),
-    ("duplicate_reply: {status: 204, body: ok}",
-     "routes.0.duplicate_reply.body: a 204 has no body; write 200, or no body"),
-    ("duplicate_reply: {stauts: 204}",
-     "routes.0.duplicate_reply.stauts: unknown setting; did you mean status?"),
-    ('duplicate_reply: {body: {"received": true}}',
-     "routes.0.duplicate_reply.body: is a mapping here; "
-     'write one value, in "quotes" if it has {, [ or ": " in it'),
-    ("duplicate_reply: xyz",
-     "routes.0.duplicate_reply: 'xyz' means nothing here; write standard or replay"),
-    ("event_type: type",
-     "routes.0.event_type: 'type' does not say where to look; "
-     "write json:/type, header:type, form:type or query:type"),
-    ("event_type: json:type",
-     "routes.0.event_type: the JSON pointer 'type' must start with a slash; write json:/type"),
-    ("scope: headr:X-Shop",
-     "routes.0.scope: 'headr:X-Shop' does not say where to look; write header:X-Shop"),
-    ("scope: header:Connection",
-     "routes.0.scope: header:Connection ends at the gateway and never carries an id; "
-     "write another header"),
-    ("promise: {checked: 25.8.2026}",
-     "routes.0.promise.checked: '25.8.2026' is not a day; write it as in 2026-08-25"),
-    ("promise: 3d", "routes.0.promise: is not a mapping; "
-     "write its settings as name: value, indented below it"),
-    ("promise: {retry_horizon: 0s, redrive_window: 0s, source: x}",
-     "routes.0.retention: is zero, so no event would be remembered; write a time, as in 30d"),
-    ("hosts:", "routes.0.hosts: has no value; give it one or remove the line; "
-     'an empty text is written as ""'),
-    ('accept_short_retention: " "',
-     "routes.0.accept_short_retention: is empty; write a text or remove the line"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("line", "message"), IN_A_ROUTE)
-def test_a_mistake_in_a_route_is_reported_with_its_line_and_a_remedy(
-    mistakes: Mistakes, line: str, message: str
-) -> None:
-    assert _without_place(mistakes(whole(route=line))) == [message]
+from tests.config.conftest import Mistakes, whole, without_place
 
 
 def test_the_place_is_the_file_and_the_line(mistakes: Mistakes) -> None:
@@ -122,117 +12,6 @@ def test_the_place_is_the_file_and_the_line(mistakes: Mistakes) -> None:
     assert said == [
         "gateway.yaml:9: routes.0.lease: '3' has no unit; write 3s if seconds are meant"
     ]
-
-
-@pytest.mark.row(21)
-@pytest.mark.parametrize("lease", ["0", "0s", "1s", "41999ms"])
-def test_a_lease_that_a_slow_forward_would_outlast_is_refused(
-    mistakes: Mistakes, lease: str
-) -> None:
-    assert mistakes(whole(route=f"lease: {lease}")) == [
-        f"gateway.yaml:8: routes.0.lease: {_shown(lease)} is less than "
-        "slot_timeout + connect_timeout + timeout + 5s, so a slow forward would lose its claim to "
-        "the retry that it provoked; write 42s or more, or remove it"
-    ]
-
-
-def _shown(lease: str) -> str:
-    return {"0": "0s", "41999ms": "41s999ms"}.get(lease, lease)
-
-
-def test_the_least_lease_is_accepted(read: Read) -> None:
-    assert read(whole(route="lease: 42s")).routes[0].lease == 42.0
-
-
-UPSTREAMS = [
-    ("127.0.0.1:3000", "'127.0.0.1:3000' is not an http or https URL; write http://HOST:PORT"),
-    ("ftp://x", "'ftp://x' is not an http or https URL; write http://HOST:PORT"),
-    ("ftp://u:secret@x", "'ftp://***@x' is not an http or https URL; write http://HOST:PORT"),
-    ("http://u:secret@x", "has a user name or password in it; write the URL without them"),
-    (
-        "http://x/?a=b",
-        "has a query or a fragment; write the URL without, the sender's follows",
-    ),
-    (
-        "http://x/#top",
-        "has a query or a fragment; write the URL without, the sender's follows",
-    ),
-    ("http://", "'http://' has no usable host and port; write http://HOST:PORT"),
-    ("http://x:0", "'http://x:0' has no usable host and port; write http://HOST:PORT"),
-    ("http://x:99999", "'http://x:99999' has a port above 65535; write one up to that"),
-    ("http://[::1", "'http://[::1' has no usable host and port; write http://HOST:PORT"),
-    ("http://x/ü", "'http://x/ü' has characters that no URL has; percent-encode them"),
-    ("http://x/a/../b", "'http://x/a/../b' has . or .. in it; write the path that is really meant"),
-    ("http://127.0.0.1:8080", "127.0.0.1:8080 is the gateway itself; write the consumer's address"),
-    ("http://localhost:8081", "localhost:8081 is the gateway itself; write the consumer's address"),
-]
-
-
-@pytest.mark.parametrize(("url", "message"), UPSTREAMS)
-def test_an_upstream_that_cannot_be_meant_is_refused(
-    mistakes: Mistakes, url: str, message: str
-) -> None:
-    text = whole().replace("http://127.0.0.1:3000", url)
-    assert mistakes(text) == [f"gateway.yaml:6: routes.0.upstream.url: {message}"]
-
-
-def test_an_upstream_that_is_only_its_address_is_shown_as_it_is_written(
-    mistakes: Mistakes,
-) -> None:
-    text = whole().replace('{url: "http://127.0.0.1:3000"}', "http://u:secret@127.0.0.1:3000")
-    assert mistakes(text) == [
-        "gateway.yaml:6: routes.0.upstream: is not a mapping; "
-        'write upstream: {url: "http://***@127.0.0.1:3000"}'
-    ]
-
-
-PATHS = [
-    ("hooks", "'hooks' does not start with a slash; write /hooks"),
-    ("/hooks/", "'/hooks/' ends with a slash; write /hooks"),
-    ("/a/../b", "'/a/../b' has . or .. in it; write the path that is really meant"),
-    (
-        "/hooks/*",
-        "'/hooks/*' has a wildcard, and a path has none; "
-        "write /hooks, which takes itself and what is below it",
-    ),
-    (
-        "/a/shop-{id}/x",
-        "'/a/shop-{id}/x' has a wildcard, and a path has none; "
-        "write /a, which takes itself and what is below it",
-    ),
-    (
-        "/<shop>",
-        "'/<shop>' has a wildcard, and a path has none; "
-        "write /, which takes itself and what is below it",
-    ),
-    ("/a?b", "'/a?b' has a query or a fragment; write the path alone"),
-    ("/ü", "'/ü' has characters that no target has; percent-encode them"),
-]
-
-
-@pytest.mark.parametrize(("path", "message"), PATHS)
-def test_a_path_that_no_request_can_have_is_refused(
-    mistakes: Mistakes, path: str, message: str
-) -> None:
-    text = whole().replace("/hooks/orders", path)
-    assert mistakes(text) == [f"gateway.yaml:5: routes.0.path: {message}"]
-
-
-@pytest.mark.parametrize(
-    "event_id",
-    ["literal:x", "[literal:a, literal:b]", "header:X-Id | literal:none", "sha256(literal:x)"],
-)
-def test_an_id_that_unrelated_deliveries_would_share_is_refused(
-    mistakes: Mistakes, event_id: str
-) -> None:
-    assert mistakes(whole().replace("json:/event_id", event_id)) == [
-        "gateway.yaml:7: routes.0.event_id: can be the same for unrelated deliveries, which would "
-        "all count as one event; write where the id is; literal: only beside it"
-    ]
-
-
-def test_a_literal_beside_an_id_is_fine(read: Read) -> None:
-    read(whole().replace("json:/event_id", "[literal:v2, json:/event_id]"))
 
 
 AT_THE_TOP = [
@@ -270,7 +49,7 @@ AT_THE_TOP = [
 def test_a_mistake_at_the_top_is_reported_with_its_line_and_a_remedy(
     mistakes: Mistakes, line: str, message: str
 ) -> None:
-    assert _without_place(mistakes(whole(top=line))) == [message]
+    assert without_place(mistakes(whole(top=line))) == [message]
 
 
 STORES = [
@@ -289,46 +68,7 @@ STORES = [
 
 @pytest.mark.parametrize(("line", "message"), STORES)
 def test_a_store_has_to_be_named_once(mistakes: Mistakes, line: str, message: str) -> None:
-    assert _without_place(mistakes(whole().replace("store: {embedded: ./data}", line))) == [message]
-
-
-def test_two_routes_may_not_share_a_name_or_a_place(mistakes: Mistakes) -> None:
-    text = whole() + "\n".join(whole().splitlines()[3:])
-    assert _without_place(mistakes(text)) == [
-        "routes.1.name: 'orders' is the name of routes.0 too; "
-        "write another name, or share with scope:",
-        "routes.1.path: /hooks/orders belongs to orders too; write another path, or other hosts:",
-    ]
-
-
-def test_routes_of_different_hosts_may_share_a_path(read: Read) -> None:
-    other = whole(route="hosts: b.example.com").replace("name: orders", "name: others")
-    read(whole(route="hosts: a.example.com") + "\n".join(other.splitlines()[3:]))
-
-
-def test_tls_goes_with_https_and_a_certificate_with_its_key(mistakes: Mistakes) -> None:
-    text = whole().replace(
-        '{url: "http://127.0.0.1:3000"}',
-        '{url: "http://127.0.0.1:3000", tls: {cert: a.pem, ca: no.pem}}',
-    )
-    said = "\n".join(mistakes(text))
-    assert "routes.0.upstream.tls: is for https only; write an https url, or remove tls" in said
-    assert "routes.0.upstream.tls.cert: has no key; write key: FILE beside it" in said
-    assert "routes.0.upstream.tls.ca: cannot read" in said
-
-
-@pytest.mark.parametrize(("day", "taken"), [("2026-08-26", True), ("2026-08-27", False)])
-def test_nobody_can_have_looked_at_a_promise_after_tomorrow(
-    read: Read, mistakes: Mistakes, day: str, taken: bool
-) -> None:
-    text, today = whole(route=f"promise: {{checked: {day}}}"), date(2026, 8, 25)
-    if taken:
-        read(text, today=today)
-        return
-    assert _without_place(mistakes(text, today=today)) == [
-        "routes.0.promise.checked: 2026-08-27 is in the future (today is 2026-08-25); "
-        "write the day somebody last looked"
-    ]
+    assert without_place(mistakes(whole().replace("store: {embedded: ./data}", line))) == [message]
 
 
 def test_everything_is_reported_in_one_run(mistakes: Mistakes) -> None:
@@ -371,7 +111,7 @@ def test_everything_is_reported_in_one_run(mistakes: Mistakes) -> None:
 
 def test_what_stands_in_for_a_wrong_value_is_not_found_wanting_itself(mistakes: Mistakes) -> None:
     text = whole(route="lease: 15s").replace('3000"}', '3000", timeout: 3}')
-    assert _without_place(mistakes(text)) == [
+    assert without_place(mistakes(text)) == [
         "routes.0.upstream.timeout: '3' has no unit; write 3s if seconds are meant"
     ]
 
@@ -382,7 +122,3 @@ def test_no_mistake_repeats_a_secret(mistakes: Mistakes) -> None:
         env={"DSN": "pg://me:hunter2@h/d"},
     )
     assert "hunter2" not in "\n".join(said)
-
-
-def _without_place(lines: list[str]) -> list[str]:
-    return [line.partition(": ")[2] for line in lines]

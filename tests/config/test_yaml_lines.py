@@ -6,7 +6,7 @@ import pytest
 
 from gateway.config.yaml_lines import MOST_VALUES
 from gateway.config.yaml_lines import read as read_yaml
-from gateway.core.location import Header
+from gateway.core.location import Header, Literal
 from gateway.core.route import FixedReply
 from tests.config.conftest import Mistakes, Read, whole
 
@@ -18,7 +18,7 @@ def test_a_value_that_yaml_would_guess_about_stays_the_text_that_was_typed(
     read: Read, name: str
 ) -> None:
     if name.startswith("."):
-        assert read(whole(route=f"scope: {name}")).routes[0].recipe.scope[0].text == name
+        assert read(whole(route=f"scope: {name}")).routes[0].recipe.scope == (Literal(name),)
     else:
         text = whole().replace("name: orders", f"name: {name}")
         assert read(text).routes[0].name == name

@@ -20,7 +20,7 @@ from tests.routes import ROUTE, UPSTREAM
 
 
 def upstream(path: str | None = None, **other: Any) -> Upstream:
-    return replace(UPSTREAM, **({"host": "consumer", "port": 80, "path": path} | other))
+    return replace(replace(UPSTREAM, host="consumer", port=80, path=path), **other)
 
 
 def route(

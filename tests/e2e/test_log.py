@@ -36,7 +36,7 @@ async def database_dsn(server: Server) -> str:
 
 async def test_a_store_that_is_migrated_goes_and_comes_back_is_in_the_log(
     world: World, server: Server
-):
+) -> None:
     gateway = await world.gateway(world.file(world.route()))
     assert (await gateway.logged("store_migrated"))["migrations"] == ["0001_claims"]
     await gateway.logged("store_up")
@@ -54,7 +54,7 @@ async def test_a_store_that_is_migrated_goes_and_comes_back_is_in_the_log(
 
 async def test_metrics_and_probes_are_served_over_tls_where_the_file_says_so(
     world: World, tmp_path: Path
-):
+) -> None:
     cert, key = certificate.self_signed(tmp_path)
     place = {"address": "127.0.0.1:0", "tls": {"cert": str(cert), "key": str(key)}}
     gateway = await world.gateway(world.file(admin={"listen": place}), ready=False)

@@ -42,7 +42,7 @@ async def database_dsn(server: Server) -> str:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pooler(server: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pooler]:
     started = Pooler(tmp_path_factory.mktemp("pooler"), size=POOL)
-    started.leads_to(server.dsn)
+    started.leads_to(database_dsn)
     await started.start()
     yield started
     started.stop()
@@ -51,14 +51,14 @@ async def pooler(server: Server, tmp_path_factory: pytest.TempPathFactory) -> As
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(world: World, pooler: Pooler) -> AsyncIterator[list[Gateway]]:
     file = behind(world, pooler, UNPREPARED)
-    yield [await world.gateway(file), await world.gateway(file)]
+    yield list(await asyncio.gather(world.gateway(file), world.gateway(file)))
 
 
 def behind(world: World, pooler: Pooler, query: str) -> settings.Settings:
     """A file for a gateway behind the pooler."""
     route = world.route(upstream=PATIENT)
     route["promise"]["timeout"] = "30s"  # a double waits ten for the first
-    return world.file(route, dsn=pooler.dsn(world.database.dsn, query))
+    return world.file(route, dsn=pooler.dsn(query))
 
 
 async def doubles(gateways: list[Gateway], events: list[str]) -> list[sender.Reply]:
@@ -103,7 +103,7 @@ async def test_without_the_setting_a_gateway_learns_that_statements_cannot_be_pr
     world: World, pooler: Pooler
 ) -> None:
     file = behind(world, pooler, "")
-    unaware = [await world.gateway(file), await world.gateway(file)]
+    unaware = list(await asyncio.gather(world.gateway(file), world.gateway(file)))
     events = [fresh("unaware") for _ in range(100)]
 
     async def all_acknowledged() -> bool:
@@ -145,7 +145,7 @@ async def test_the_lock_timeout_of_our_statements_is_not_left_to_other_clients(
     assert (await world.deliver(event)).status == 503
     others = [fresh() for _ in range(50)]
     assert {reply.status for reply in await doubles(pair, others)} == {200}
-    dsn = pooler.dsn(world.database.dsn)
+    dsn = pooler.dsn()
     assert await timeouts_met_by_strangers(dsn) == ["0"] * POOL
     before = await pair[0].scrape()
     async with world.database.session() as session, session.transaction():
@@ -173,7 +173,7 @@ async def test_a_pooler_that_is_killed_costs_503_until_it_is_back_and_no_event(
             told[event] = reply and reply.status
 
     providers = [asyncio.create_task(provider(gateway)) for gateway in pair for _ in range(10)]
-    await eventually(lambda: len(told) > 200, within=20, what="traffic")
+    await eventually(lambda: len(told) > 100, within=20, what="traffic")
     pooler.kill()
     began = time.monotonic()
     reply = await pair[0].send(sender.event(fresh()))
@@ -184,13 +184,14 @@ async def test_a_pooler_that_is_killed_costs_503_until_it_is_back_and_no_event(
     for gateway in pair:
         await gateway.ready()
     further = len(told)
-    await eventually(lambda: len(told) > further + 200, within=20, what="traffic again")
+    await eventually(lambda: len(told) > further + 100, within=20, what="traffic again")
     going_on = False
     await asyncio.gather(*providers)
     assert set(told.values()) == {200, 503}
-    random.shuffle(sent)
-    for event in sent:
-        assert (await random.choice(pair).decided(sender.event(event))).is_success
+    again = await asyncio.gather(
+        *(random.choice(pair).decided(sender.event(event)) for event in sent)
+    )
+    assert {reply.status for reply in again} == {200}
     history.check(world.consumer, acknowledged=sent, sent=sent)
     # Also what the consumer had done when nobody could record it.
     assert all(len(world.attempts(event)) == 1 for event, status in told.items() if status == 200)

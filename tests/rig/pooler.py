@@ -18,7 +18,7 @@ from tests.rig.deadline import eventually
 # time. query_wait_timeout is left as it comes: longer than any of our statements waits.
 CONFIGURATION = """
 [databases]
-* = host={host} user=postgres
+{name} = host={host} user=postgres
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
@@ -33,7 +33,7 @@ server_login_retry = 0.1
 
 
 class Pooler:
-    """In front of servers that listen on unix sockets; its address outlives restarts."""
+    """In front of one database of a server; its own address outlives restarts."""
 
     def __init__(self, place: Path, *, size: int = 2) -> None:
         """Skips the test where there is no PgBouncer. `place` is for its file and its log."""
@@ -42,21 +42,23 @@ class Pooler:
         self._file = place / "pgbouncer.ini"
         self._log = place / "pgbouncer.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._name = ""
         self.port = free_port()
 
-    def leads_to(self, dsn: str) -> None:
-        """From the next start or reload on."""
-        (host,) = parse_qs(urlsplit(dsn).query)["host"]
+    def leads_to(self, database: str) -> None:
+        """Where it leads from the next start or reload on: a DSN with a unix socket."""
+        parts = urlsplit(database)
+        (host,) = parse_qs(parts.query)["host"]
+        self._name = parts.path.lstrip("/")
         # As root it must become somebody else, and does once it has read its file.
         user = f"user = {programs.account(None, Path(host)).name}" if os.geteuid() == 0 else ""
         text = CONFIGURATION.format(host=host, port=self.port, size=self._size, user=user)
         self._file.write_text(text)
         self._file.chmod(0o644)
 
-    def dsn(self, database: str, query: str = "") -> str:
-        """Of the same database, through here. `database`: its DSN without."""
-        name = urlsplit(database).path
-        return f"postgresql://postgres@127.0.0.1:{self.port}{name}{query}"
+    def dsn(self, query: str = "") -> str:
+        """The database that it leads to, through here."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{self._name}{query}"
 
     async def start(self) -> None:
         self._launch()
@@ -69,7 +71,7 @@ class Pooler:
         self._process.wait(10)
 
     def reload(self) -> None:
-        """New server sessions lead to where the file says; those that are idle end."""
+        """Sessions with a server that the file does not name any more end once they are idle."""
         assert self._process is not None
         self._process.send_signal(signal.SIGHUP)
 

@@ -179,5 +179,11 @@ async def test_a_race_that_is_called_off_leaves_no_socket_open(
 
 def test_families_take_turns() -> None:
     six, four = socket.AF_INET6, socket.AF_INET
-    found = [(six, ("a",)), (six, ("b",)), (six, ("c",)), (four, ("d",)), (four, ("e",))]
+    found: list[dial.Address] = [
+        (six, ("a",)),
+        (six, ("b",)),
+        (six, ("c",)),
+        (four, ("d",)),
+        (four, ("e",)),
+    ]
     assert [a[0] for _, a in dial.interleaved(found)] == ["a", "d", "b", "e", "c"]

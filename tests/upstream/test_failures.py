@@ -6,6 +6,7 @@ Each failure meets a fresh and a pooled connection, with and without a body.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,7 @@ class Failure:
     outcome: Outcome
     received: int | None = None
     """How many bytes of the request the consumer really read; None for all."""
-    limits: dict[str, object] = field(default_factory=dict)
+    limits: dict[str, Any] = field(default_factory=dict)
 
 
 ENDINGS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("theirs"), "theirs")
 
 
-def tls_hop(port: int, tls: Tls, **limits: object) -> Hop:
+def tls_hop(port: int, tls: Tls, **limits: Any) -> Hop:
     """A hop to localhost over TLS."""
     return hop_to(port, scheme="https", host="localhost", tls=tls, **limits)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import uvloop
 
 from gateway.core.route import Route
 from gateway.web.ingress import Ingress
-from gateway.web.limits import Limits
-from tests.web.stage import LIMITS, ROUTE, ScriptedReceiver, Stage, Tally
+from tests.web.stage import LIMITS, ROUTE, MakeStage, ScriptedReceiver, Stage, Tally
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -21,17 +21,17 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 
 @pytest.fixture
-async def make_stage() -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
+async def make_stage() -> AsyncIterator[MakeStage]:
     """Builds an ingress with other limits or another route: `await make_stage(connections=3)`."""
     built: list[Stage] = []
 
-    async def make(*, route: Route = ROUTE, **limits: float) -> Stage:
+    async def make(*, route: Route = ROUTE, **limits: Any) -> Stage:
         receiver, tally = ScriptedReceiver(route), Tally()
 
         def find(target: str, host: bytes | None) -> ScriptedReceiver | None:
             return receiver if target.startswith(route.path) else None
 
-        wanted: Limits = replace(LIMITS, **limits)
+        wanted = replace(LIMITS, **limits)
         log = logging.getLogger("test.web")
         stage = Stage(Ingress(find, limits=wanted, counts=tally, log=log), receiver, tally)
         built.append(stage)
@@ -44,7 +44,7 @@ async def make_stage() -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
 
 
 @pytest.fixture
-async def stage(make_stage: Callable[..., Awaitable[Stage]]) -> Stage:
+async def stage(make_stage: MakeStage) -> Stage:
     return await make_stage()
 
 

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import struct
 from collections import Counter, deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from gateway.core.answer import Answer, Answered, Reason, Verdict
@@ -171,6 +172,10 @@ class Stage:
         await self.ingress.close()
         for sender in self._senders:
             await sender.close()
+
+
+MakeStage = Callable[..., Awaitable[Stage]]
+"""Takes a route and limits, and ends what it made when the test ends."""
 
 
 def post(

@@ -10,13 +10,13 @@ from gateway.core.answer import Reason
 from gateway.web.body import FREE
 from gateway.web.budget import MOST_WAITING, ByteBudget
 from tests.rig.deadline import eventually
-from tests.web.stage import LAST_CHUNK, MIB, Sender, Stage, chunk, chunked_head, post
+from tests.web.stage import LAST_CHUNK, MIB, MakeStage, Sender, Stage, chunk, chunked_head, post
 
 EXPECT = b"Expect: 100-continue"
 CONTINUE = b"HTTP/1.1 100 Continue"
 
 
-async def test_a_body_is_invited_when_the_sender_waits_for_it(stage: Stage):
+async def test_a_body_is_invited_when_the_sender_waits_for_it(stage: Stage) -> None:
     sender = await stage.connect()
     await sender.send(post(b"body", headers=(EXPECT,))[:-4])
     assert (await sender.reply()).start == CONTINUE
@@ -26,7 +26,7 @@ async def test_a_body_is_invited_when_the_sender_waits_for_it(stage: Stage):
     assert stage.receiver.last.header(b"expect") is None
 
 
-async def test_an_unwanted_body_is_not_invited(stage: Stage):
+async def test_an_unwanted_body_is_not_invited(stage: Stage) -> None:
     for parts in (
         post(b"x", target=b"/elsewhere", headers=(EXPECT,))[:-1],
         post(b"", headers=(EXPECT,)).replace(b"Length: 0", b"Length: 99999999"),
@@ -38,7 +38,7 @@ async def test_an_unwanted_body_is_not_invited(stage: Stage):
         assert await sender.rest() == b""
 
 
-async def test_a_body_that_is_here_needs_no_invitation(stage: Stage):
+async def test_a_body_that_is_here_needs_no_invitation(stage: Stage) -> None:
     sender = await stage.connect()
     await sender.send(post(b"body", headers=(EXPECT,)))
     assert (await sender.reply()).status == 200
@@ -50,7 +50,7 @@ async def test_a_body_that_is_here_needs_no_invitation(stage: Stage):
     assert (await sender.reply()).status == 200
 
 
-async def test_a_body_that_has_begun_needs_no_invitation(stage: Stage):
+async def test_a_body_that_has_begun_needs_no_invitation(stage: Stage) -> None:
     sender = await stage.connect()
     await sender.send(post(b"body", headers=(EXPECT,))[:-2])
     await eventually(lambda: stage.tally.requests["orders"], within=5)
@@ -65,7 +65,7 @@ async def _large_body(stage: Stage, size: int) -> Sender:
     return sender
 
 
-async def test_large_bodies_wait_their_turn_and_all_get_through(make_stage):
+async def test_large_bodies_wait_their_turn_and_all_get_through(make_stage: MakeStage) -> None:
     stage = await make_stage(body_memory=2 * MIB)
     stage.receiver.gate.clear()
     senders = [await _large_body(stage, MIB) for _ in range(6)]
@@ -81,7 +81,7 @@ async def test_large_bodies_wait_their_turn_and_all_get_through(make_stage):
     assert stage.ingress._bodies.budget.free == 2 * MIB
 
 
-async def test_a_large_body_that_came_in_one_piece_is_reserved_too(stage: Stage):
+async def test_a_large_body_that_came_in_one_piece_is_reserved_too(stage: Stage) -> None:
     stage.receiver.gate.clear()
     sender = await stage.connect()
     await eventually(lambda: stage.ingress._connections.all, within=5)
@@ -93,7 +93,7 @@ async def test_a_large_body_that_came_in_one_piece_is_reserved_too(stage: Stage)
     assert stage.ingress._bodies.budget.free == 64 * MIB
 
 
-async def test_the_wait_for_room_is_not_held_against_the_sender(make_stage):
+async def test_the_wait_for_room_is_not_held_against_the_sender(make_stage: MakeStage) -> None:
     stage = await make_stage(body_memory=MIB, body_timeout=0.4)
     stage.receiver.gate.clear()
     holder = await _large_body(stage, MIB)
@@ -106,7 +106,9 @@ async def test_the_wait_for_room_is_not_held_against_the_sender(make_stage):
     assert (await waiting.reply()).status == 200
 
 
-async def test_who_waits_too_long_for_room_is_told_to_come_again(make_stage, monkeypatch):
+async def test_who_waits_too_long_for_room_is_told_to_come_again(
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gateway.web.body.LONGEST_WAIT_FOR_ROOM", 0.2)
     stage = await make_stage(body_memory=MIB)
     stage.receiver.gate.clear()
@@ -121,7 +123,7 @@ async def test_who_waits_too_long_for_room_is_told_to_come_again(make_stage, mon
     assert stage.ingress._bodies.budget.free == MIB
 
 
-async def test_a_dripping_sender_holds_nothing_before_its_first_64_kib(stage: Stage):
+async def test_a_dripping_sender_holds_nothing_before_its_first_64_kib(stage: Stage) -> None:
     senders = []
     for _ in range(10):
         sender = await stage.connect()
@@ -131,7 +133,7 @@ async def test_a_dripping_sender_holds_nothing_before_its_first_64_kib(stage: St
     assert stage.ingress._bodies.budget.free == 64 * MIB
 
 
-async def test_a_chunked_body_reserves_the_limit_and_keeps_what_it_needs(stage: Stage):
+async def test_a_chunked_body_reserves_the_limit_and_keeps_what_it_needs(stage: Stage) -> None:
     stage.receiver.gate.clear()
     budget = stage.ingress._bodies.budget
     sender = await stage.connect()
@@ -146,7 +148,7 @@ async def test_a_chunked_body_reserves_the_limit_and_keeps_what_it_needs(stage: 
 
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
-async def test_a_sender_that_leaves_gives_its_reservation_back(stage: Stage, how: str):
+async def test_a_sender_that_leaves_gives_its_reservation_back(stage: Stage, how: str) -> None:
     budget = stage.ingress._bodies.budget
     sender = await stage.connect()
     await sender.send(post(b"x" * 20 * MIB)[: 2 * MIB])
@@ -155,7 +157,7 @@ async def test_a_sender_that_leaves_gives_its_reservation_back(stage: Stage, how
     await eventually(lambda: budget.free == 64 * MIB, within=5)
 
 
-async def test_a_large_wish_is_not_overtaken_by_small_ones():
+async def test_a_large_wish_is_not_overtaken_by_small_ones() -> None:
     budget = ByteBudget(10)
     assert await budget.take(6, timeout=1)
     large = asyncio.create_task(budget.take(8, timeout=1))
@@ -167,7 +169,7 @@ async def test_a_large_wish_is_not_overtaken_by_small_ones():
     assert (await large, await small, budget.free) == (True, True, 1)
 
 
-async def test_a_wish_that_is_given_up_lets_the_next_one_in():
+async def test_a_wish_that_is_given_up_lets_the_next_one_in() -> None:
     budget = ByteBudget(10)
     assert await budget.take(6, timeout=1)
     large = asyncio.create_task(budget.take(8, timeout=5))
@@ -182,7 +184,7 @@ async def test_a_wish_that_is_given_up_lets_the_next_one_in():
     assert budget.free == 10
 
 
-async def test_a_wish_that_is_cancelled_as_it_is_granted_gives_back():
+async def test_a_wish_that_is_cancelled_as_it_is_granted_gives_back() -> None:
     budget = ByteBudget(10)
     assert await budget.take(10, timeout=1)
     wish = asyncio.create_task(budget.take(5, timeout=5))
@@ -193,7 +195,7 @@ async def test_a_wish_that_is_cancelled_as_it_is_granted_gives_back():
     assert budget.free == 10
 
 
-async def test_only_so_many_may_wait():
+async def test_only_so_many_may_wait() -> None:
     budget = ByteBudget(1)
     assert await budget.take(1, timeout=1)
     waiting = [asyncio.create_task(budget.take(1, timeout=5)) for _ in range(MOST_WAITING)]

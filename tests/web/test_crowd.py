@@ -41,7 +41,9 @@ def peak_mib(pid: int) -> int:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.case("B018")
-def test_idle_and_dripping_senders_and_a_burst_of_bodies_fit_in_memory(crowd: tuple[int, int]):
+def test_idle_and_dripping_senders_and_a_burst_of_bodies_fit_in_memory(
+    crowd: tuple[int, int],
+) -> None:
     pid, port = crowd
     statuses, small = uvloop.run(_rush(port))
     assert statuses == {200: LARGE}

@@ -35,13 +35,13 @@ from tests.web.stage import LAST_CHUNK, MIB, Stage, chunk, chunked_head, post
     ],
 )
 @pytest.mark.case("B015")
-async def test_a_target_arrives_byte_for_byte(stage: Stage, target: bytes):
+async def test_a_target_arrives_byte_for_byte(stage: Stage, target: bytes) -> None:
     assert (await stage.ask(post(target=target))).status == 200
     assert stage.receiver.last.target.encode("ascii") == target
 
 
 @pytest.mark.case("B016")
-async def test_header_lines_keep_order_case_repeats_and_bytes(stage: Stage):
+async def test_header_lines_keep_order_case_repeats_and_bytes(stage: Stage) -> None:
     long = b"v" * 7168
     await stage.ask(
         post(
@@ -71,7 +71,7 @@ async def test_header_lines_keep_order_case_repeats_and_bytes(stage: Stage):
     )
 
 
-async def test_lines_that_end_at_a_hop_do_not_cross_it(stage: Stage):
+async def test_lines_that_end_at_a_hop_do_not_cross_it(stage: Stage) -> None:
     await stage.ask(
         post(
             headers=(
@@ -102,7 +102,7 @@ BODIES = [
 
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.case("B013")
-async def test_a_body_arrives_byte_for_byte(stage: Stage, body: bytes):
+async def test_a_body_arrives_byte_for_byte(stage: Stage, body: bytes) -> None:
     await stage.ask(post(body, headers=(b"Content-Encoding: gzip",)))
     assert stage.receiver.last.body == body
     assert stage.receiver.last.header(b"content-encoding") == b"gzip"
@@ -112,7 +112,7 @@ async def test_a_body_arrives_byte_for_byte(stage: Stage, body: bytes):
 
 @pytest.mark.parametrize("size", [64 * 1024, 64 * 1024 + 1, MIB, MIB + 1, 20 * MIB, 25 * MIB])
 @pytest.mark.case("B018")
-async def test_large_bodies_arrive_whole_with_and_without_a_length(stage: Stage, size: int):
+async def test_large_bodies_arrive_whole_with_and_without_a_length(stage: Stage, size: int) -> None:
     body = hashlib.sha256(b"seed").digest() * (size // 32) + b"x" * (size % 32)
     assert (await stage.ask(post(body))).status == 200
     assert stage.receiver.last.body == body
@@ -122,12 +122,12 @@ async def test_large_bodies_arrive_whole_with_and_without_a_length(stage: Stage,
     assert stage.ingress._bodies.budget.free == 64 * MIB
 
 
-async def test_a_body_in_two_hundred_thousand_chunks_arrives_whole(stage: Stage):
+async def test_a_body_in_two_hundred_thousand_chunks_arrives_whole(stage: Stage) -> None:
     assert (await stage.ask(chunked_head(), chunk(b"x") * 200_000, LAST_CHUNK)).status == 200
     assert stage.receiver.last.body == b"x" * 200_000
 
 
-async def test_however_a_stream_is_cut_the_deliveries_are_the_same(stage: Stage):
+async def test_however_a_stream_is_cut_the_deliveries_are_the_same(stage: Stage) -> None:
     bodies = [b"one", b"", b"x" * 70_000, b"two" * 100, b"last"]
     stream = b"".join(
         post(body) if n % 2 == 0 else chunked_head() + _chunks(body, 13) + LAST_CHUNK
@@ -150,19 +150,19 @@ def _chunks(body: bytes, size: int) -> bytes:
     return b"".join(chunk(body[i : i + size]) for i in range(0, len(body), size))
 
 
-async def test_trailers_do_not_become_headers(stage: Stage):
+async def test_trailers_do_not_become_headers(stage: Stage) -> None:
     await stage.ask(chunked_head() + chunk(b"a") + b"0\r\nX-Event-Id: smuggled\r\n\r\n")
     assert stage.receiver.last.header(b"x-event-id") is None
     assert stage.receiver.last.body == b"a"
 
 
-async def test_peer_scheme_and_method_are_those_of_the_connection(stage: Stage):
+async def test_peer_scheme_and_method_are_those_of_the_connection(stage: Stage) -> None:
     await stage.ask(b"OPTIONS /hooks/orders HTTP/1.1\r\nHost: h\r\n\r\n")
     delivery = stage.receiver.last
     assert (delivery.method, delivery.peer, delivery.scheme) == ("OPTIONS", "127.0.0.1", "http")
 
 
-async def test_the_consumers_reply_crosses_byte_for_byte(stage: Stage):
+async def test_the_consumers_reply_crosses_byte_for_byte(stage: Stage) -> None:
     stage.receiver.script.append(
         Answered(
             Reply(
@@ -197,14 +197,14 @@ async def test_the_consumers_reply_crosses_byte_for_byte(stage: Stage):
     )
 
 
-async def test_a_reply_of_several_mebibytes_reaches_a_slow_reader(stage: Stage):
+async def test_a_reply_of_several_mebibytes_reaches_a_slow_reader(stage: Stage) -> None:
     body = bytes(range(256)) * 4096 * 5
     stage.receiver.script.append(Answered(Reply(200, b"OK", (), body), Verdict.FIRST))
     assert (await stage.ask(post())).body == body
 
 
 @pytest.mark.case("B019")
-async def test_a_reply_to_head_has_no_body_and_the_next_request_is_unharmed(stage: Stage):
+async def test_a_reply_to_head_has_no_body_and_the_next_request_is_unharmed(stage: Stage) -> None:
     head = Reply(200, b"OK", ((b"Content-Length", b"1234"),), b"")
     stage.receiver.script.append(Answered(head, Verdict.PASSED))
     sender = await stage.connect()
@@ -216,7 +216,7 @@ async def test_a_reply_to_head_has_no_body_and_the_next_request_is_unharmed(stag
 
 
 @pytest.mark.parametrize("status", [204, 304])
-async def test_a_reply_without_a_body_is_not_given_a_length(stage: Stage, status: int):
+async def test_a_reply_without_a_body_is_not_given_a_length(stage: Stage, status: int) -> None:
     stage.receiver.script.append(Answered(Reply(status, b"", (), b""), Verdict.FIRST))
     sender = await stage.connect()
     await sender.send(post() + post())
@@ -224,7 +224,7 @@ async def test_a_reply_without_a_body_is_not_given_a_length(stage: Stage, status
     assert (await sender.reply()).status == 200
 
 
-async def test_observe_adds_nothing(stage: Stage):
+async def test_observe_adds_nothing(stage: Stage) -> None:
     reply = Reply(200, b"OK", ((b"Content-Length", b"2"),), b"ok")
     stage.receiver.script.append(Answered(reply, Verdict.FIRST, visible=False))
     assert (await stage.ask(post())).lines == ((b"Content-Length", b"2"),)

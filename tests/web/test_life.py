@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import http_parser, web_protocol
@@ -15,10 +17,12 @@ from gateway.web import connection
 from gateway.web.connection import UnfitServer
 from tests.rig.certificate import self_signed
 from tests.rig.deadline import eventually
-from tests.web.stage import Sender, Stage, post
+from tests.web.stage import MakeStage, Sender, Stage, post
 
 
-async def test_connections_beyond_the_cap_are_closed_unread_and_counted(make_stage):
+async def test_connections_beyond_the_cap_are_closed_unread_and_counted(
+    make_stage: MakeStage,
+) -> None:
     stage = await make_stage(connections=3)
     first = [await stage.connect() for _ in range(3)]
     await eventually(lambda: len(stage.ingress._connections) == 3, within=5)
@@ -33,7 +37,7 @@ async def test_connections_beyond_the_cap_are_closed_unread_and_counted(make_sta
     assert (await stage.ask(post())).status == 200
 
 
-async def test_while_draining_requests_are_taken_and_connections_end(stage: Stage):
+async def test_while_draining_requests_are_taken_and_connections_end(stage: Stage) -> None:
     sender = await stage.connect()
     await sender.send(post())
     assert not (await sender.reply()).closes
@@ -46,7 +50,7 @@ async def test_while_draining_requests_are_taken_and_connections_end(stage: Stag
 
 async def test_after_listening_ends_the_idle_go_the_busy_finish_and_newcomers_are_refused(
     stage: Stage,
-):
+) -> None:
     stage.receiver.gate.clear()
     idle, busy = await stage.connect(), await stage.connect()
     stage.receiver.gate.set()
@@ -66,7 +70,7 @@ async def test_after_listening_ends_the_idle_go_the_busy_finish_and_newcomers_ar
     assert await stage.ingress.wait_idle(5)
 
 
-async def test_a_body_that_is_arriving_when_listening_ends_is_still_delivered(stage: Stage):
+async def test_a_body_that_is_arriving_when_listening_ends_is_still_delivered(stage: Stage) -> None:
     sender = await stage.connect()
     whole = post(b"x" * 200_000)
     await sender.send(whole[:100_000])
@@ -77,7 +81,9 @@ async def test_a_body_that_is_arriving_when_listening_ends_is_still_delivered(st
     assert len(stage.receiver.last.body) == 200_000
 
 
-async def test_connections_that_were_never_asked_anything_are_served_once_more(stage: Stage):
+async def test_connections_that_were_never_asked_anything_are_served_once_more(
+    stage: Stage,
+) -> None:
     fresh = [await stage.connect() for _ in range(20)]
     await eventually(lambda: len(stage.ingress._connections) == 20, within=5)
     await stage.ingress.stop_listening()
@@ -91,7 +97,7 @@ async def test_connections_that_were_never_asked_anything_are_served_once_more(s
     assert await waiting
 
 
-async def test_connections_in_the_accept_queue_are_not_reset(stage: Stage):
+async def test_connections_in_the_accept_queue_are_not_reset(stage: Stage) -> None:
     # Opened without a turn of the loop in between, so that nobody has accepted them.
     queued = [socket.create_connection(stage.address) for _ in range(20)]
     await stage.ingress.stop_listening()
@@ -103,14 +109,14 @@ async def test_connections_in_the_accept_queue_are_not_reset(stage: Stage):
     assert await stage.ingress.wait_idle(5)
 
 
-async def test_connections_that_bring_nothing_do_not_hold_up_the_end(stage: Stage):
+async def test_connections_that_bring_nothing_do_not_hold_up_the_end(stage: Stage) -> None:
     silent = await stage.connect()
     await stage.ingress.stop_listening()
     assert await stage.ingress.wait_idle(5)
     assert await silent.rest() == b""
 
 
-async def test_closing_breaks_off_what_would_not_end(stage: Stage):
+async def test_closing_breaks_off_what_would_not_end(stage: Stage) -> None:
     stage.receiver.gate.clear()
     sender = await stage.connect()
     await sender.send(post())
@@ -124,7 +130,7 @@ async def test_closing_breaks_off_what_would_not_end(stage: Stage):
 
 async def test_a_tls_listener_says_https_and_stands_beside_a_plain_one(
     stage: Stage, tmp_path: Path
-):
+) -> None:
     cert, key = self_signed(tmp_path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(cert, key)
@@ -141,21 +147,25 @@ async def test_a_tls_listener_says_https_and_stands_beside_a_plain_one(
     assert stage.receiver.last.scheme == "http"
 
 
-async def test_an_address_in_use_is_an_error(stage: Stage):
+async def test_an_address_in_use_is_an_error(stage: Stage) -> None:
     with pytest.raises(OSError, match="in use"):
         await stage.ingress.listen(*stage.address)
 
 
-async def test_a_server_without_the_c_parser_does_not_start(make_stage, monkeypatch):
+async def test_a_server_without_the_c_parser_does_not_start(
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connection, "HttpRequestParser", http_parser.HttpRequestParserPy)
     with pytest.raises(UnfitServer, match="C parser"):
         await make_stage()
 
 
-async def test_a_server_that_inflates_bodies_does_not_start(make_stage, monkeypatch):
-    real = web_protocol.HttpRequestParser
+async def test_a_server_that_inflates_bodies_does_not_start(
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = vars(web_protocol)["HttpRequestParser"]
 
-    def inflating(*args: object, **kwargs: object) -> object:
+    def inflating(*args: Any, **kwargs: Any) -> object:
         return real(*args, **{**kwargs, "auto_decompress": True})
 
     monkeypatch.setattr(web_protocol, "HttpRequestParser", inflating)
@@ -163,10 +173,12 @@ async def test_a_server_that_inflates_bodies_does_not_start(make_stage, monkeypa
         await make_stage()
 
 
-async def test_settings_that_did_not_take_do_not_start(make_stage, monkeypatch):
-    original = web_protocol.RequestHandler.__init__
+async def test_settings_that_did_not_take_do_not_start(
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original: Callable[..., None] = web_protocol.RequestHandler.__init__
 
-    def deaf(self, *args: object, **kwargs: object) -> None:
+    def deaf(self: object, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **{**kwargs, "max_headers": 128})
 
     monkeypatch.setattr(web_protocol.RequestHandler, "__init__", deaf)

@@ -11,7 +11,7 @@ import pytest
 from gateway.core.answer import Reason
 from gateway.core.route import Mode
 from tests.rig.deadline import eventually
-from tests.web.stage import LAST_CHUNK, MIB, ROUTE, Stage, chunk, chunked_head, post
+from tests.web.stage import LAST_CHUNK, MIB, ROUTE, MakeStage, Stage, chunk, chunked_head, post
 
 
 async def refused(stage: Stage, *parts: bytes, status: int, reason: Reason) -> None:
@@ -61,7 +61,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("rest", MALFORMED.values(), ids=MALFORMED)
 @pytest.mark.row(4)
-async def test_malformed_framing_is_refused_and_unseen(stage: Stage, rest: bytes):
+async def test_malformed_framing_is_refused_and_unseen(stage: Stage, rest: bytes) -> None:
     head = b"POST /hooks/orders HTTP/1.1\r\nHost: h\r\n"
     await refused(stage, head + rest, status=400, reason=Reason.MALFORMED)
 
@@ -82,12 +82,12 @@ async def test_malformed_framing_is_refused_and_unseen(stage: Stage, rest: bytes
         b"PRI * HTTP/2.0",
     ],
 )
-async def test_an_odd_request_line_is_malformed(stage: Stage, start: bytes):
+async def test_an_odd_request_line_is_malformed(stage: Stage, start: bytes) -> None:
     parts = start + b"\r\nHost: h\r\n\r\n"
     await refused(stage, parts, status=400, reason=Reason.MALFORMED)
 
 
-async def test_a_request_without_host_is_malformed_on_http_1_1_only(stage: Stage):
+async def test_a_request_without_host_is_malformed_on_http_1_1_only(stage: Stage) -> None:
     answer = await stage.ask(b"POST /hooks/orders HTTP/1.1\r\n\r\n")
     assert (answer.status, stage.tally.reasons) == (400, {Reason.MALFORMED: 1})
     assert (await stage.ask(b"POST /hooks/orders HTTP/1.0\r\n\r\n")).status == 200
@@ -104,12 +104,12 @@ async def test_a_request_without_host_is_malformed_on_http_1_1_only(stage: Stage
     ],
 )
 @pytest.mark.row(4)
-async def test_a_target_that_is_not_a_path_is_refused(stage: Stage, start: bytes):
+async def test_a_target_that_is_not_a_path_is_refused(stage: Stage, start: bytes) -> None:
     parts = start + b"\r\nHost: h\r\n\r\n"
     await refused(stage, parts, status=400, reason=Reason.TARGET)
 
 
-async def test_a_target_without_scheme_slashes_is_malformed(stage: Stage):
+async def test_a_target_without_scheme_slashes_is_malformed(stage: Stage) -> None:
     start = b"POST hooks/orders HTTP/1.1\r\nHost: h\r\n\r\n"
     await refused(stage, start, status=400, reason=Reason.MALFORMED)
 
@@ -123,11 +123,11 @@ async def test_a_target_without_scheme_slashes_is_malformed(stage: Stage):
     ],
 )
 @pytest.mark.row(4)
-async def test_a_transfer_coding_other_than_chunked_is_refused(stage: Stage, head: bytes):
+async def test_a_transfer_coding_other_than_chunked_is_refused(stage: Stage, head: bytes) -> None:
     await refused(stage, head + b"0\r\n\r\n", status=501, reason=Reason.TRANSFER_CODING)
 
 
-async def test_framing_that_breaks_behind_the_head_ends_the_body_at_once(stage: Stage):
+async def test_framing_that_breaks_behind_the_head_ends_the_body_at_once(stage: Stage) -> None:
     sender = await stage.connect()
     await sender.send(chunked_head() + chunk(b"a" * 10))
     await eventually(lambda: stage.tally.requests["orders"], within=5)
@@ -148,17 +148,17 @@ async def test_framing_that_breaks_behind_the_head_ends_the_body_at_once(stage: 
     ],
     ids=["value", "name", "number"],
 )
-async def test_heads_beyond_the_limits_are_refused(stage: Stage, lines: bytes):
+async def test_heads_beyond_the_limits_are_refused(stage: Stage, lines: bytes) -> None:
     parts = b"POST /hooks/orders HTTP/1.1\r\nHost: h\r\n" + lines + b"\r\n\r\n"
     await refused(stage, parts, status=431, reason=Reason.HEADERS_TOO_LARGE)
 
 
-async def test_a_target_beyond_the_limit_is_refused(stage: Stage):
+async def test_a_target_beyond_the_limit_is_refused(stage: Stage) -> None:
     parts = post(target=b"/hooks/orders?" + b"q" * 8200)
     await refused(stage, parts, status=431, reason=Reason.HEADERS_TOO_LARGE)
 
 
-async def test_refusals_echo_nothing_of_the_request(stage: Stage):
+async def test_refusals_echo_nothing_of_the_request(stage: Stage) -> None:
     for parts in (
         b"POST /secret-path HTTP/1.1\r\nHost: secret-host\r\nSecret Line: x\r\n\r\n",
         post(target=b"/secret-path"),
@@ -169,7 +169,7 @@ async def test_refusals_echo_nothing_of_the_request(stage: Stage):
         assert answer.status // 100 == 4
 
 
-async def test_a_path_without_a_route_is_404_and_the_connection_goes_on(stage: Stage):
+async def test_a_path_without_a_route_is_404_and_the_connection_goes_on(stage: Stage) -> None:
     sender = await stage.connect()
     await sender.send(post(b"x", target=b"/elsewhere"))
     answer = await sender.reply()
@@ -183,12 +183,12 @@ async def test_a_path_without_a_route_is_404_and_the_connection_goes_on(stage: S
 @pytest.mark.parametrize(
     "nominated", [b"Host", b"Content-Length", b"x-event-id", b"X-Forwarded-For", b"Dedup-Attempt"]
 )
-async def test_a_nominated_line_that_decides_is_refused(stage: Stage, nominated: bytes):
+async def test_a_nominated_line_that_decides_is_refused(stage: Stage, nominated: bytes) -> None:
     parts = post(headers=(b"X-Event-Id: e1", b"Connection: close, " + nominated))
     await refused(stage, parts, status=400, reason=Reason.NOMINATION)
 
 
-async def test_in_observe_a_nominated_id_is_dropped_like_any_line(make_stage):
+async def test_in_observe_a_nominated_id_is_dropped_like_any_line(make_stage: MakeStage) -> None:
     stage = await make_stage(route=replace(ROUTE, mode=Mode.OBSERVE))
     parts = post(headers=(b"X-Event-Id: e1", b"Connection: X-Event-Id"))
     assert (await stage.ask(parts)).status == 200
@@ -196,7 +196,9 @@ async def test_in_observe_a_nominated_id_is_dropped_like_any_line(make_stage):
 
 
 @pytest.mark.row(3)
-async def test_a_declared_length_over_the_limit_is_refused_before_the_body(make_stage):
+async def test_a_declared_length_over_the_limit_is_refused_before_the_body(
+    make_stage: MakeStage,
+) -> None:
     stage = await make_stage(route=replace(ROUTE, body_limit=1000))
     sender = await stage.connect()
     await sender.send(post(b"x" * 1001)[:-1001])  # the head alone
@@ -209,7 +211,9 @@ async def test_a_declared_length_over_the_limit_is_refused_before_the_body(make_
 
 @pytest.mark.row(3)
 @pytest.mark.case("B018")
-async def test_a_body_over_the_limit_is_413_and_the_refusal_reaches_the_sender(make_stage):
+async def test_a_body_over_the_limit_is_413_and_the_refusal_reaches_the_sender(
+    make_stage: MakeStage,
+) -> None:
     stage = await make_stage(route=replace(ROUTE, body_limit=MIB))
     assert (await stage.ask(post(b"x" * MIB))).status == 200
     for parts in (
@@ -225,14 +229,14 @@ async def test_a_body_over_the_limit_is_413_and_the_refusal_reaches_the_sender(m
 
 
 @pytest.mark.row(3)
-async def test_a_chunked_body_over_the_limit_in_one_piece_is_413_too(make_stage):
+async def test_a_chunked_body_over_the_limit_in_one_piece_is_413_too(make_stage: MakeStage) -> None:
     stage = await make_stage(route=replace(ROUTE, body_limit=1000))
     assert (await stage.ask(chunked_head() + chunk(b"x" * 1001) + LAST_CHUNK)).status == 413
     assert (await stage.ask(chunked_head() + chunk(b"x" * 1000) + LAST_CHUNK)).status == 200
 
 
 @pytest.mark.row(2)
-async def test_a_body_that_stalls_is_408(make_stage):
+async def test_a_body_that_stalls_is_408(make_stage: MakeStage) -> None:
     stage = await make_stage(body_timeout=0.3)
     for parts in (post(b"x" * 100)[:-98], chunked_head() + chunk(b"x")):
         sender = await stage.connect()
@@ -245,7 +249,7 @@ async def test_a_body_that_stalls_is_408(make_stage):
 
 
 @pytest.mark.row(2)
-async def test_a_body_that_drips_is_408_too(make_stage):
+async def test_a_body_that_drips_is_408_too(make_stage: MakeStage) -> None:
     stage = await make_stage(body_timeout=0.5)
     sender = await stage.connect()
     await sender.send(post(b"x" * 100)[:-100])
@@ -266,7 +270,7 @@ async def test_a_body_that_drips_is_408_too(make_stage):
 @pytest.mark.parametrize("start", [post(b"x" * 100)[:-50], chunked_head() + chunk(b"x" * 50)])
 async def test_a_sender_that_leaves_in_the_middle_of_its_body_left_no_trace(
     stage: Stage, how: str, start: bytes
-):
+) -> None:
     sender = await stage.connect()
     await sender.send(start)
     await eventually(lambda: stage.tally.requests["orders"], within=5)
@@ -277,7 +281,7 @@ async def test_a_sender_that_leaves_in_the_middle_of_its_body_left_no_trace(
     await eventually(lambda: stage.ingress._in_flight == 0, within=5)
 
 
-async def test_a_sender_that_leaves_in_the_middle_of_its_head_is_no_request(stage: Stage):
+async def test_a_sender_that_leaves_in_the_middle_of_its_head_is_no_request(stage: Stage) -> None:
     sender = await stage.connect()
     await sender.send(b"POST /hooks/orders HTTP/1.1\r\nHo")
     await eventually(lambda: len(stage.ingress._connections), within=5)
@@ -286,7 +290,7 @@ async def test_a_sender_that_leaves_in_the_middle_of_its_head_is_no_request(stag
     assert not stage.tally.requests
 
 
-async def test_a_head_that_does_not_come_ends_the_connection(make_stage):
+async def test_a_head_that_does_not_come_ends_the_connection(make_stage: MakeStage) -> None:
     stage = await make_stage(idle_timeout=0.3)
     silent, slow = await stage.connect(), await stage.connect()
     await slow.send(b"POST /hooks/orders HTTP/1.1\r\n")

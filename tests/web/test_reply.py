@@ -28,7 +28,7 @@ def value(wire: Wire, name: bytes) -> bytes | None:
 
 
 @pytest.mark.parametrize("verdict", Verdict)
-def test_an_answered_delivery_keeps_the_reply_and_says_the_verdict(verdict: Verdict):
+def test_an_answered_delivery_keeps_the_reply_and_says_the_verdict(verdict: Verdict) -> None:
     said = Reply(201, b"Made", ((b"X-A", b"1"), (b"content-length", b"2")), b"ok")
     wire = reply.put(Answered(said, verdict), head=False)
     verdict_line = (b"Dedup-Verdict", verdict.value.encode())
@@ -36,7 +36,7 @@ def test_an_answered_delivery_keeps_the_reply_and_says_the_verdict(verdict: Verd
     assert wire == Wire(201, b"Made", lines, b"ok")
 
 
-def test_a_reply_that_broke_off_is_a_success_with_an_empty_body():
+def test_a_reply_that_broke_off_is_a_success_with_an_empty_body() -> None:
     said = Reply(200, b"OK", ((b"Content-Encoding", b"gzip"),), b"", complete=False)
     wire = reply.put(Answered(said, Verdict.FIRST), head=False)
     assert wire.headers == ((b"Content-Length", b"0"), (b"Dedup-Verdict", b"first"))
@@ -44,7 +44,7 @@ def test_a_reply_that_broke_off_is_a_success_with_an_empty_body():
 
 @pytest.mark.parametrize("timed_out", [False, True])
 @pytest.mark.parametrize("sent", [False, True])
-def test_a_silent_consumer_is_502_or_504_and_worth_a_retry(timed_out: bool, sent: bool):
+def test_a_silent_consumer_is_502_or_504_and_worth_a_retry(timed_out: bool, sent: bool) -> None:
     wire = reply.put(Unanswered(Verdict.FIRST, timed_out, sent), head=False)
     assert wire.status == (504 if timed_out else 502)
     assert int(value(wire, b"Retry-After") or 0) > 0
@@ -54,7 +54,7 @@ def test_a_silent_consumer_is_502_or_504_and_worth_a_retry(timed_out: bool, sent
     assert value(hidden, b"Dedup-Verdict") is None
 
 
-def test_a_duplicate_is_told_so():
+def test_a_duplicate_is_told_so() -> None:
     wire = reply.put(Duplicate(StandardReply(), None), head=False)
     assert (wire.status, wire.reason) == (200, b"OK")
     assert json.loads(wire.body) == {"received": True, "duplicate": True}
@@ -63,7 +63,7 @@ def test_a_duplicate_is_told_so():
 
 
 @pytest.mark.case("B020")
-def test_a_duplicate_is_told_what_the_route_says():
+def test_a_duplicate_is_told_what_the_route_says() -> None:
     wire = reply.put(Duplicate(FixedReply(202, "text/xml", XML), None), head=False)
     assert (wire.status, wire.body) == (202, XML)
     assert value(wire, b"Content-Type") == b"text/xml"
@@ -71,7 +71,7 @@ def test_a_duplicate_is_told_what_the_route_says():
 
 
 @pytest.mark.case("B020")
-def test_a_duplicate_is_told_what_the_first_was_told():
+def test_a_duplicate_is_told_what_the_first_was_told() -> None:
     lines = ((b"content-type", b"text/plain"), (b"Set-Cookie", b"a=1"), (b"Date", b"then"))
     kept = Reply(201, b"", lines, b"success")
     wire = reply.put(Duplicate(ReplayReply(), kept), head=False)
@@ -83,26 +83,26 @@ def test_a_duplicate_is_told_what_the_first_was_told():
     )
 
 
-def test_a_first_reply_that_is_no_longer_known_is_a_success_all_the_same():
+def test_a_first_reply_that_is_no_longer_known_is_a_success_all_the_same() -> None:
     assert reply.put(Duplicate(ReplayReply(), None), head=False) == reply.put(
         Duplicate(StandardReply(), None), head=False
     )
 
 
-def test_an_empty_first_reply_is_repeated_without_a_length():
+def test_an_empty_first_reply_is_repeated_without_a_length() -> None:
     wire = reply.put(Duplicate(ReplayReply(), Reply(204, b"", (), b"")), head=False)
     assert wire == Wire(204, b"No Content", ((b"Dedup-Verdict", b"duplicate"),), b"")
     fixed = reply.put(Duplicate(FixedReply(204, "text/plain", b""), None), head=False)
     assert fixed == wire
 
 
-def test_busy_is_503_and_names_a_time():
+def test_busy_is_503_and_names_a_time() -> None:
     wire = reply.put(Busy(7), head=False)
     assert (wire.status, value(wire, b"Retry-After")) == (503, b"7")
     assert value(wire, b"Dedup-Verdict") == b"busy"
 
 
-def test_a_rejection_has_its_status_and_no_verdict():
+def test_a_rejection_has_its_status_and_no_verdict() -> None:
     wire = reply.put(Rejected(Reason.STORE_AWAY, 503, "the store is away", 5), head=False)
     assert (wire.status, wire.reason) == (503, b"Service Unavailable")
     assert json.loads(wire.body) == {"error": "store_away", "detail": "the store is away"}
@@ -110,13 +110,13 @@ def test_a_rejection_has_its_status_and_no_verdict():
     assert value(wire, b"Dedup-Verdict") is None
 
 
-def test_to_head_everything_is_said_but_the_body():
+def test_to_head_everything_is_said_but_the_body() -> None:
     for answer in (Busy(5), Duplicate(StandardReply(), None)):
         full, head = reply.put(answer, head=False), reply.put(answer, head=True)
         assert (head.headers, head.body) == (full.headers, b"")
 
 
-def test_on_the_wire_a_reply_is_its_lines_and_nothing_else():
+def test_on_the_wire_a_reply_is_its_lines_and_nothing_else() -> None:
     wire = Wire(299, b"", ((b"x-a", b"1"), (b"X-A", b"\xff")), b"body")
     assert wire.encode(None) == b"HTTP/1.1 299 \r\nx-a: 1\r\nX-A: \xff\r\n\r\nbody"
     assert wire.encode(b"close").endswith(b"X-A: \xff\r\nConnection: close\r\n\r\nbody")
