@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from gateway.core.claim import StoreAway
 from gateway.store.session import Aborted, Lost, NoSession, Remedy, pause
@@ -75,6 +75,15 @@ class Call(Generic[Item, Result]):
 
 
 Group = list[Call[Item, Result]]
+
+
+class Trip(NamedTuple):
+    """A batch on its way."""
+
+    groups: list[Group[Any, Any]]
+    began: float
+
+
 Send = Callable[[list[Group[Item, Result]], str], Awaitable[None]]
 """Runs statements for groups sorted by key, under a lock_timeout, and tells every call.
 
@@ -101,7 +110,7 @@ class Batch(Generic[Item, Result]):
         self._largest = LARGEST if apart else 1
         self._wait = TOGETHER if apart else ALONE
         self._queue: deque[Call[Item, Result]] = deque()
-        self._flying: dict[asyncio.Task[None], list[Group[Item, Result]]] = {}
+        self._flying: dict[asyncio.Task[None], Trip] = {}
         self._collecting = False
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
@@ -194,19 +203,23 @@ class Batch(Generic[Item, Result]):
             groups = self._gather()
             self._free -= 1
             task = self._loop.create_task(self._carry(groups))
-            self._flying[task] = groups
+            self._flying[task] = Trip(groups, self._clock())
             task.add_done_callback(self._landed)
 
     def _is_worth_a_lane(self) -> bool:
         """Whether to send now, or to let the batch grow until a lane comes home.
 
         A second statement beside a first is sent once it is as large as that one: sent at
-        once it would carry one or two calls, and small statements cost the most by the call. Where
-        calls are rare the first is small, so nobody waits for a lane that hangs.
+        once it would carry one or two calls, and small statements cost the most by the call. But
+        nobody waits for a lane that hangs: a statement that takes longer than a tick, as few do,
+        is not waited for.
         """
         if not self._free or not self._queue:
             return False
-        return all(len(self._queue) >= len(groups) for groups in self._flying.values())
+        waiting, late = len(self._queue), self._clock() - TICK
+        return all(
+            waiting >= len(trip.groups) or trip.began < late for trip in self._flying.values()
+        )
 
     def _gather(self) -> list[Group[Item, Result]]:
         """The next batch, sorted by key: statements that meet then wait in one order."""
@@ -237,8 +250,8 @@ class Batch(Generic[Item, Result]):
 
     def _everybody(self) -> Iterator[Call[Item, Result]]:
         yield from self._queue
-        for groups in self._flying.values():
-            yield from calls_of(groups)
+        for trip in self._flying.values():
+            yield from calls_of(trip.groups)
 
     def _sweep(self) -> None:
         """Fail the calls whose time is up; go on while there is anybody to look after."""
@@ -247,6 +260,8 @@ class Batch(Generic[Item, Result]):
             if call.deadline <= now:
                 call.fail("no answer in time")
             waiting = True
+        if self._queue:
+            self._wake()
         self._sweeper = self._loop.call_later(TICK, self._sweep) if waiting else None
 
 

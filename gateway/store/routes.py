@@ -20,13 +20,24 @@ class Routes:
         self.recipes: dict[str, bytes] = {}
         """By name: the print of each route's key recipe."""
         self.ids: dict[str, int] = {}
+        self._learnt_from = 0
 
     def register(self, recipes: Mapping[str, bytes]) -> None:
         """Remember the routes. What is written first about a name stays."""
         self.recipes.update(recipes)
 
+    def forget(self) -> None:
+        """What was learnt may be wrong by now."""
+        self._learnt_from, self.ids = self._sessions.opened, {}
+
     async def resolve(self) -> None:
-        """Learn the numbers that are still unknown. Raises NoSession or Aborted."""
+        """Learn the numbers that are still unknown. Raises NoSession or Aborted.
+
+        All of them are asked for again after a new session: a restored or failed-over server may
+        have lost a route's row, and would give its number to another route.
+        """
+        if self._learnt_from != self._sessions.opened:
+            self.forget()
         for _ in range(MOST_ROUNDS):
             missing = sorted(self.recipes.keys() - self.ids.keys())
             if not missing:

@@ -112,6 +112,8 @@ class Sessions:
         self._busy: dict[asyncpg.Connection, Birth] = {}
         self._generation = 0
         self._closed = False
+        self.opened = 0
+        """How many so far: a new one may lead to a server that lost the latest rows."""
         self.away_since: float | None = clock()
         self.why = "starting"
         self.last_success = clock()
@@ -202,6 +204,7 @@ class Sessions:
             self._on_error(error.kind)
             self.is_away(f"the store does not answer: {error}")
             raise NoSession(str(error)) from error
+        self.opened += 1
         self._busy[connection] = birth
         return connection
 
@@ -226,7 +229,7 @@ class Sessions:
         timer: asyncio.TimerHandle,
     ) -> Lost | Aborted:
         state = error.sqlstate or ""
-        if state.startswith(_OVER) and state != "57014":
+        if state.startswith(_OVER):
             return self._lost(connection, error, timer)
         kind, remedy = verdict(state)
         self._on_error(kind)

@@ -126,6 +126,7 @@ class Store:
                 self._sessions.is_away(f"the store refuses us: {aborted}")
                 return
             version = 0
+            self._routes.forget()
         await self._migrate(version)
 
     async def _migrate(self, version: int) -> None:

@@ -1,0 +1,265 @@
+"""Lanes and sessions: what hangs, ages, disappears or changes under a running store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import asyncpg
+import pytest
+
+from gateway.core.claim import Ending, Held, Seen, State, StoreAway, Won
+from gateway.store import session
+from gateway.store.multihost import parse
+from gateway.store.queries import Statement
+from gateway.store.session import Sessions
+from tests.fault_proxy import FaultProxy, Wire
+from tests.rig.deadline import eventually
+from tests.store.statements import CLAIMS
+from tests.store.stores import (
+    PATIENCE,
+    Stores,
+    claim,
+    fresh_ask,
+    fresh_key,
+    lapse,
+)
+
+ONE = Statement("one", "select 1")
+
+
+async def test_a_large_batch_that_hangs_does_not_hold_up_the_few_that_come_after_it(
+    stores: Stores, database: str
+) -> None:
+    proxy = FaultProxy(database)
+    await proxy.start()
+    store = await stores.open(proxy.proxied)
+    await store.arrive(fresh_ask())
+    proxy.set(Wire.HOLD_REPLIES, present_only=True)
+    stuck = [asyncio.ensure_future(store.arrive(fresh_ask(), PATIENCE)) for _ in range(60)]
+    await eventually(lambda: proxy.replies_held, within=PATIENCE)
+    began = time.monotonic()
+    assert isinstance(await store.arrive(fresh_ask(), PATIENCE), Won)
+    assert time.monotonic() - began < session.TRY / 2
+    assert all(isinstance(t, Won) for t in await asyncio.gather(*stuck))
+    await store.inner.stop()
+    await proxy.stop()
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("fingerprint", [0, 127, 128, 255])
+async def test_every_fingerprint_comes_back_as_it_went(
+    fingerprint: int, many: bool, stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    asks = [fresh_ask(fingerprint=fingerprint) for _ in range(2 if many else 1)]
+    await asyncio.gather(*(store.arrive(ask) for ask in asks))
+    found = await claim(sql, asks[0].key)
+    assert found is not None
+    assert found.fingerprint == fingerprint
+    assert found.token == asks[0].token
+    other = fresh_ask(asks[0].key, fingerprint=fingerprint ^ 1)
+    told = await store.arrive(other)
+    assert isinstance(told, Held)
+    assert not told.same_body
+
+
+@pytest.mark.parametrize(
+    "poison",
+    [
+        {"token": 2**64},
+        {"token": -(2**63) - 1},
+        {"lease": 1e300},
+        {"lease": float("nan")},
+        {"lease": None},
+        {"token": "x"},
+    ],
+    ids=str,
+)
+async def test_one_that_cannot_be_stored_and_comes_alone_is_told_so_at_once(
+    poison: dict[str, object], stores: Stores
+) -> None:
+    store = await stores.open()
+    began = time.monotonic()
+    with pytest.raises(StoreAway) as away:
+        await store.arrive(fresh_ask()._replace(**poison))
+    assert time.monotonic() - began < 1
+    assert not away.value.undecided
+    assert store.errors["data"] == 1
+    assert store.inner.problem is None
+    assert isinstance(await store.arrive(fresh_ask()), Won)
+
+
+async def test_a_take_over_whose_every_reply_is_lost_is_sent_once_and_stays_undecided(
+    stores: Stores, database: str, sql: asyncpg.Connection
+) -> None:
+    proxy = FaultProxy(database)
+    await proxy.start()
+    store = await stores.open(proxy.proxied)
+    dead = fresh_ask()
+    heir = fresh_ask(dead.key)
+    await store.arrive(dead)
+    await lapse(sql, dead.key)
+
+    async def is_taken_over() -> bool:
+        found = await claim(sql, dead.key)
+        return found is not None and found.attempt == 2
+
+    proxy.cut_if = is_taken_over
+    proxy.set(Wire.CUT_REPLIES)
+    with pytest.raises(StoreAway) as away:
+        await store.arrive(heir)
+    assert away.value.undecided
+    assert len(store.sizes("take_over")) == 1
+    proxy.set(Wire.PASS)
+    await store.up()
+    settled = await store.settle(heir, Ending.RELEASE)
+    assert settled.changed
+    found = await claim(sql, dead.key)
+    assert found is not None
+    assert (found.state, found.doubtful, found.attempt) == (State.RELEASED, True, 2)
+    await store.inner.stop()
+    await proxy.stop()
+
+
+@pytest.mark.parametrize("name", list(CLAIMS))
+async def test_the_form_for_one_bounds_its_wait_for_a_lock_too(
+    name: str, stores: Stores, sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    holder = fresh_ask()
+    await store.arrive(holder)
+    await lapse(sql, holder.key)
+    call = {
+        "arrive": lambda: store.arrive(fresh_ask(holder.key), 0.6),
+        "take_over": lambda: store.arrive(fresh_ask(holder.key), 0.6),
+        "settle": lambda: store.settle(holder, Ending.COMPLETE),
+        "complete": lambda: store.settle(fresh_ask(holder.key), Ending.COMPLETE),
+    }[name]
+    async with other.transaction():
+        await other.execute("select from dedup.claims for update")
+        with pytest.raises(StoreAway):
+            await call()
+    assert store.errors["lock"] > 1
+    assert not store.errors["timeout"]
+
+
+async def test_a_plan_that_a_migration_made_invalid_is_made_anew(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    ask, gone = fresh_ask(), fresh_ask()
+    await store.arrive(ask)
+    await store.arrive(gone)
+    await store.settle(gone, Ending.RELEASE)
+    await store.arrive(fresh_ask(gone.key))
+    await sql.execute("alter table dedup.claims alter column attempt type int8")
+    assert isinstance(await store.arrive(fresh_ask(ask.key)), Held)
+    assert (await store.settle(ask, Ending.RELEASE)).changed
+    won = await store.arrive(fresh_ask(ask.key))
+    assert isinstance(won, Won)
+    assert won.attempt == 2
+    assert store.inner.problem is None
+
+
+async def test_a_schema_that_is_dropped_is_made_again_and_routes_learn_their_new_numbers(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    await store.inner.register({"aaa": b"recipe"})
+    ask = fresh_ask()._replace(route="aaa")
+    await store.arrive(ask)
+    await sql.execute("drop schema dedup cascade")
+    with pytest.raises(StoreAway):
+        await store.arrive(fresh_ask())
+    await store.up()
+    again = fresh_ask()._replace(route="aaa")
+    assert isinstance(await store.arrive(again, PATIENCE), Won)
+    named = await sql.fetchval(
+        "select r.name from dedup.claims c join dedup.routes r on r.id = c.route"
+    )
+    assert named == "aaa"
+
+
+async def test_a_route_whose_row_a_failover_lost_is_registered_again(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    await store.arrive(fresh_ask())
+    await sql.execute("delete from dedup.routes")
+    await sql.execute("insert into dedup.routes values (1, 'somebody else', '', now())")
+    await sql.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and application_name = 'dedup-gateway'"
+    )
+    await store.arrive(fresh_ask(), PATIENCE)  # finds out
+    ask = fresh_ask()
+    assert isinstance(await store.arrive(ask, PATIENCE), Won)
+    named = await sql.fetchval(
+        "select r.name from dedup.claims c join dedup.routes r on r.id = c.route"
+        " where c.token = $1",
+        ask.token,
+    )
+    assert named == "orders"
+
+
+class Hands:
+    """A clock that moves by assignment."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_a_session_that_is_too_old_serves_nobody(database: str) -> None:
+    clock = Hands()
+    sessions = Sessions(parse(database), clock, lambda _: None, lambda *_: None)
+    old, busy = await sessions.take(), await sessions.take()
+    sessions.give_back(old)
+    clock.now = session.MAX_AGE
+    fresh = await sessions.take()
+    assert fresh is not old
+    assert old.is_closed()
+    await sessions.run(busy, ONE, (), 1)  # its statement is not cut off
+    assert busy.is_closed()
+    await sessions.run(fresh, ONE, (), 1)
+    assert await sessions.take() is fresh
+    sessions.give_back(fresh)
+    await sessions.close()
+
+
+async def test_a_session_opened_while_all_expire_serves_its_one_statement_and_no_other(
+    database: str,
+) -> None:
+    sessions = Sessions(parse(database), time.monotonic, lambda _: None, lambda *_: None)
+    busy = await sessions.take()
+    sessions.expire()
+    await sessions.run(busy, ONE, (), 1)
+    assert busy.is_closed()
+    taken = await sessions.take()
+    assert taken is not busy
+    sessions.give_back(taken)
+    await sessions.close()
+
+
+async def test_a_closed_store_leaves_no_session_behind(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    keys = [fresh_key() for _ in range(20)]
+    calls = [asyncio.ensure_future(store.arrive(fresh_ask(key))) for key in keys]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await store.inner.stop()
+    told = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(t, StoreAway | Won | Seen) for t in told)
+
+    async def nobody_is_left() -> bool:
+        left = await sql.fetchval(
+            "select count(*) from pg_stat_activity"
+            " where datname = current_database() and application_name = 'dedup-gateway'"
+        )
+        return left == 0
+
+    await eventually(nobody_is_left, within=PATIENCE)
