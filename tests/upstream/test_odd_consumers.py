@@ -1,0 +1,294 @@
+"""Consumers that are legal and odd, and callers that give up at every moment."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import time
+
+import pytest
+
+from gateway.core.outcome import Ambiguous, Delivered, Refused, Unreached
+from gateway.upstream.cause import Cause
+from gateway.upstream.hop import Hop
+from gateway.upstream.wire import HEAD_LIMIT
+from tests.rig.deadline import eventually
+from tests.upstream.requests import (
+    BIG,
+    BODY,
+    LONG,
+    NO_BODY,
+    OK,
+    Gate,
+    answers_ok,
+    hop_to,
+    is_ok,
+    never_answers,
+    warmed,
+)
+from tests.upstream.scripted import Peer, ScriptedConsumer
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_interim_replies_are_skipped_however_many_and_their_bytes_are_bounded(
+    pooled: bool, consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port)
+    hops.append(hop)
+    await warmed(hop, consumer, pooled=pooled)
+
+    async def storms(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.write(CONTINUE * 1000 + b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + OK)
+
+    async def never_stops(peer: Peer) -> None:
+        await peer.read_request()
+        try:
+            while True:
+                await peer.write(CONTINUE * 100)
+        except ConnectionError:
+            peer.close()
+
+    consumer.plays(storms, never_stops)
+    stormed = await BODY.over(hop)
+    assert is_ok(stormed)
+    assert isinstance(stormed, Delivered)
+    assert b"Link" not in dict(stormed.reply.headers)
+    assert stormed.reply.reason == b"OK"
+    assert await BODY.over(hop) == Ambiguous(Cause.HEAD_TOO_LARGE)
+    assert hop.in_use == 0
+
+
+@pytest.mark.parametrize(
+    ("head", "wrap"),
+    [
+        (b"Content-Length: 3000\r\n", lambda body: body),
+        (b"Transfer-Encoding: chunked\r\n", lambda body: b"bb8\r\n" + body + b"\r\n0\r\n\r\n"),
+        (
+            b"Transfer-Encoding: chunked\r\n",
+            lambda body: b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n",
+        ),
+        (b"", lambda body: body),
+    ],
+    ids=["length", "chunked", "crumbs", "until close"],
+)
+@pytest.mark.parametrize("status", [200, 422, 500])
+async def test_a_reply_over_the_limit_keeps_its_status_in_every_framing(
+    status: int, head: bytes, wrap, consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port, max_reply=2999)
+    hops.append(hop)
+
+    async def says_much(peer: Peer) -> None:
+        await peer.read_request()
+        start = b"HTTP/1.1 %d X\r\n" % status
+        try:
+            await peer.write(start + head + b"\r\n" + wrap(b"x" * 3000))
+        finally:
+            peer.close()
+
+    consumer.plays(says_much)
+    outcome = await BODY.over(hop)
+    if status == 200:
+        assert isinstance(outcome, Delivered)
+        assert not outcome.reply.complete
+        assert outcome.reply.body == b""
+    else:
+        assert outcome == Ambiguous("reply_broken_off")
+    assert hop.idle == 0
+    assert hop.in_use == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whenever_a_forward_is_cancelled_its_slot_and_its_connection_come_back(
+    seed: int, consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port, concurrency=2)
+    hops.append(hop)
+    dice = random.Random(seed)
+
+    async def dawdles(peer: Peer) -> None:
+        try:
+            await peer.read_request()
+            await asyncio.sleep(dice.random() / 200)
+            await peer.write(OK[:30])
+            await asyncio.sleep(dice.random() / 200)
+            await peer.write(OK[30:])
+        except ConnectionError:
+            peer.close()
+
+    consumer.plays(*[dawdles] * 200)
+    tasks = [asyncio.ensure_future(BODY.over(hop)) for _ in range(60)]
+    for task in dice.sample(tasks, 45):
+        await asyncio.sleep(dice.random() / 300)
+        task.cancel()
+    told = await asyncio.gather(*tasks, return_exceptions=True)
+    left = [t for t in told if not isinstance(t, asyncio.CancelledError)]
+    assert left
+    assert all(is_ok(t) for t in left)
+    assert hop.in_use == 0
+    assert hop.idle <= 2
+    assert is_ok(await BODY.over(hop))
+    assert not hop._busy
+    await eventually(lambda: len(consumer._open) <= hop.idle + 1, within=LONG)
+
+
+async def test_one_slot_serves_a_line_through_every_kind_of_end(
+    consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port, concurrency=1, first_byte_timeout=0.1)
+    hops.append(hop)
+
+    async def resets(peer: Peer) -> None:
+        await peer.read_head()
+        peer.reset()
+
+    async def hangs_up(peer: Peer) -> None:
+        await peer.read_request()
+        peer.close()
+
+    async def babbles(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.write(b"\x16\x03\x01\r\n\r\n")
+        peer.close()
+
+    async def refuses(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.write(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
+
+    consumer.plays(resets, answers_ok, hangs_up, refuses, never_answers, babbles, answers_ok)
+    told = await asyncio.gather(*(BODY.over(hop) for _ in range(7)))
+    kinds = [type(t) for t in told]
+    assert kinds == [Ambiguous, Delivered, Ambiguous, Refused, Ambiguous, Ambiguous, Delivered]
+    assert hop.in_use == 0
+
+
+async def test_a_closed_hop_serves_its_line_to_the_end(
+    consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    """A reload replaces a hop while forwards wait for its only slot."""
+    hop = hop_to(consumer.port, concurrency=1)
+    hops.append(hop)
+    gate = Gate()
+    consumer.plays(gate, answers_ok, answers_ok)
+    calls = [asyncio.ensure_future(BODY.over(hop)) for _ in range(3)]
+    await eventually(lambda: consumer.requests, within=LONG)
+    await hop.close()
+    gate.opened.set()
+    assert all(is_ok(t) for t in await asyncio.gather(*calls))
+    assert (hop.idle, hop.in_use) == (0, 0)
+    assert consumer.connections == 3
+
+
+async def test_an_aborted_hop_ends_its_line_unsent(
+    consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port, concurrency=1)
+    hops.append(hop)
+    consumer.plays(never_answers)
+    calls = [asyncio.ensure_future(BODY.over(hop)) for _ in range(5)]
+    await eventually(lambda: consumer.requests, within=LONG)
+    await hop.abort()
+    told = await asyncio.gather(*calls)
+    assert told == [Ambiguous(Cause.SHUTTING_DOWN), *[Unreached(Cause.SHUTTING_DOWN)] * 4]
+    assert len(consumer.requests) == 1
+    assert hop.in_use == 0
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_consumer_that_shuts_its_side_after_its_reply_is_delivered_and_not_used_again(
+    before: bool, consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port)
+    hops.append(hop)
+
+    async def shuts(peer: Peer) -> None:
+        await (peer.read_head() if before else peer.read_request())
+        await peer.write(OK)
+        peer._connection.shutdown(socket.SHUT_WR)
+        await peer.until_closed()
+        peer.close()
+
+    consumer.plays(shuts, answers_ok)
+    assert is_ok(await BODY.over(hop))
+    assert is_ok(await BODY.over(hop))
+    assert consumer.served_by == [1, 2]
+
+
+async def test_a_reply_while_a_large_body_is_still_going_out_is_taken_at_once(
+    consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port)
+    hops.append(hop)
+
+    async def has_enough(peer: Peer) -> None:
+        await peer.read_head()
+        await peer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\nmuch")
+        await peer.until_closed()
+        peer.close()
+
+    consumer.plays(has_enough, answers_ok)
+    outcome = await BIG.over(hop)
+    assert isinstance(outcome, Refused)
+    assert not outcome.doubtful
+    assert outcome.reply.body == b"much"
+    assert is_ok(await NO_BODY.over(hop))
+
+
+async def test_a_head_of_exactly_the_limit_is_read(
+    consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port)
+    hops.append(hop)
+    start, end = b"HTTP/1.1 200 OK\r\nX: ", b"\r\nContent-Length: 2\r\n\r\n"
+
+    def with_head_of(size: int):
+        async def answers(peer: Peer) -> None:
+            await peer.read_request()
+            await peer.write(start + b"v" * (size - len(start) - len(end)) + end + b"ok")
+
+        return answers
+
+    consumer.plays(with_head_of(HEAD_LIMIT), with_head_of(HEAD_LIMIT + 1))
+    assert is_ok(await BODY.over(hop))
+    assert await BODY.over(hop) == Ambiguous(Cause.HEAD_TOO_LARGE)
+
+
+@pytest.mark.parametrize("limit", ["first_byte_timeout", "timeout"])
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_a_reply_that_came_in_time_counts_though_our_loop_was_late_to_read_it(
+    pooled: bool, limit: str, consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    """A process that was stopped, or a body that took long to parse."""
+    hop = hop_to(consumer.port, **{limit: 0.2})
+    hops.append(hop)
+    await warmed(hop, consumer, pooled=pooled)
+
+    async def answers_and_the_loop_stalls(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.write(OK)
+        time.sleep(0.4)  # noqa: ASYNC251  # nothing else stalls a loop
+
+    consumer.plays(answers_and_the_loop_stalls)
+    assert is_ok(await BODY.over(hop))
+    assert hop.idle == 1
+
+
+async def test_a_consumer_that_drips_does_not_outlast_the_timeout_by_it(
+    consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port, timeout=0.3)
+    hops.append(hop)
+
+    async def drips(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.drip(b"HTTP/1.1 200 OK\r\nX: " + b"v" * 5000, every=0.001)
+        peer.close()
+
+    consumer.plays(drips)
+    began = time.monotonic()
+    assert await BODY.over(hop) == Ambiguous(Cause.TIMEOUT, timed_out=True)
+    assert time.monotonic() - began < 2
