@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from asyncpg.pgproto.pgproto import UUID
@@ -96,6 +96,12 @@ class Claims:
         if away_since is not None and self._clock() - away_since > GIVEN_UP:
             raise StoreAway(self._sessions.why)
 
+    def _texts(self, event_ids: Iterable[str]) -> list[str | None]:
+        if not self._keep_ids:
+            return [None for _ in event_ids]
+        utf8 = self._sessions.utf8
+        return [_text(event_id, utf8=utf8) for event_id in event_ids]
+
     async def _run(
         self, asked: ForMany, groups: Asks | Settlements, wait: str, *columns: Sequence[Any]
     ) -> list[Record]:
@@ -115,7 +121,7 @@ class Claims:
 
     async def _arrive(self, groups: Asks, wait: str) -> None:
         await self._routes.resolve()
-        ids, keep = self._routes.ids, self._keep_ids
+        ids = self._routes.ids
         asks = [group[0].item for group in groups]
         rows = await self._run(
             self._arrive_statement,
@@ -126,7 +132,7 @@ class Claims:
             [ask.token for ask in asks],
             [ask.lease for ask in asks],
             [_BYTE[ask.fingerprint] for ask in asks],
-            [_text(ask.key.event_id) if keep else None for ask in asks],
+            self._texts(ask.key.event_id for ask in asks),
         )
         first_ever = Won(1, False, False, rows[0][7])
         still_open: Asks = []
@@ -214,7 +220,7 @@ class Claims:
 
     async def _complete(self, groups: Settlements, wait: str) -> None:
         await self._routes.resolve()
-        ids, keep = self._routes.ids, self._keep_ids
+        ids = self._routes.ids
         settlements = [group[0].item for group in groups]
         rows = await self._run(
             self._complete_statement,
@@ -223,7 +229,7 @@ class Claims:
             [UUID(settlement.key.digest) for settlement in settlements],
             [ids[settlement.route] for settlement in settlements],
             [_BYTE[settlement.fingerprint] for settlement in settlements],
-            [_text(settlement.key.event_id) if keep else None for settlement in settlements],
+            self._texts(settlement.key.event_id for settlement in settlements),
         )
         completed = {row[0].bytes for row in rows}
         for (call,) in groups:
@@ -253,9 +259,14 @@ def _told(row: Record, ask: Ask) -> Arrival:
     return Held(same_body, now)
 
 
-def _text(event_id: str) -> str:
-    """What Postgres can keep of an id: no NUL, no lone surrogate, at most 255 characters."""
+def _text(event_id: str, *, utf8: bool) -> str:
+    """What Postgres can keep of an id: no NUL, no lone surrogate, at most 255 characters.
+
+    A database that is not in UTF-8 refuses or miscounts what its encoding lacks, and an event must
+    not be turned away for what people would read of it.
+    """
     text = event_id[:KEPT_CHARACTERS]
     if text.isascii() and "\x00" not in text:
         return text
-    return _UNSTORABLE.sub("\ufffd", text)
+    text = _UNSTORABLE.sub("\ufffd", text)
+    return text if utf8 else text.encode("ascii", "backslashreplace").decode()[:KEPT_CHARACTERS]

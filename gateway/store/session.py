@@ -114,6 +114,8 @@ class Sessions:
         self._closed = False
         self.opened = 0
         """How many so far: a new one may lead to a server that lost the latest rows."""
+        self.utf8 = True
+        """Whether the database can spell every character; as its last session said."""
         self.away_since: float | None = clock()
         self.why = "starting"
         self.last_success = clock()
@@ -205,6 +207,7 @@ class Sessions:
             self.is_away(f"the store does not answer: {error}")
             raise NoSession(str(error)) from error
         self.opened += 1
+        self.utf8 = getattr(connection.get_settings(), "server_encoding", "UTF8") == "UTF8"
         self._busy[connection] = birth
         return connection
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -263,3 +264,28 @@ async def test_a_closed_store_leaves_no_session_behind(
         return left == 0
 
     await eventually(nobody_is_left, within=PATIENCE)
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP"])
+@pytest.mark.parametrize("event_id", ["é" * 300, "ünï—😀", "日本", "evt_1"])
+async def test_any_id_is_claimed_whatever_the_database_can_spell(
+    event_id: str, encoding: str, postgres_dsn: str
+) -> None:
+    name = f"spelled_{encoding.lower()}"
+    admin = await asyncpg.connect(postgres_dsn)
+    await admin.execute(
+        f"create database {name} encoding '{encoding}' template template0 locale 'C'"
+    )
+    dsn = urlsplit(postgres_dsn)._replace(path=f"/{name}").geturl()
+    stores = Stores(dsn)
+    try:
+        store = await stores.open()
+        ask = fresh_ask(fresh_key(event_id))
+        assert isinstance(await store.arrive(ask), Won)
+        assert (await store.settle(ask, Ending.COMPLETE)).changed
+        assert isinstance(await store.arrive(fresh_ask(ask.key)), Seen)
+        assert (await store.settle(fresh_ask(fresh_key(event_id)), Ending.COMPLETE)).late
+    finally:
+        await stores.close()
+        await admin.execute(f"drop database {name} with (force)")
+        await admin.close()
