@@ -28,6 +28,10 @@ DEAD_PEER_MS = 5000
 # asyncpg's own default.
 CACHED_STATEMENTS = 100
 
+# Asked of the server itself. What came with the connection is no answer: PgBouncer passes on what
+# it heard when it first connected, and says "standby" long after that one was promoted.
+READ_ONLY = "select pg_is_in_recovery() or current_setting('transaction_read_only')::bool"
+
 CONNECT_ERRORS = (
     OSError,  # TimeoutError is one
     asyncpg.PostgresError,
@@ -35,6 +39,10 @@ CONNECT_ERRORS = (
     asyncpg.InternalClientError,
     ValueError,  # in parts of the DSN that asyncpg reads only now
 )
+
+
+class ReadOnlyHost(ConnectionError):
+    """It is a standby, or has been told to take no writes."""
 
 
 class NoWritableHost(ConnectionError):
@@ -133,10 +141,22 @@ async def _connect_one(target: Target, dsn: str) -> asyncpg.Connection:
             timeout=HOST_TIMEOUT,
             statement_cache_size=target.cached_statements,
             server_settings=settings,
-            target_session_attrs="read-write",
+            target_session_attrs="any",
         )
+        try:
+            await _require_writable(connection)
+        except BaseException:
+            connection.terminate()
+            raise
     _watch_peer(connection)
     return connection
+
+
+async def _require_writable(connection: asyncpg.Connection) -> None:
+    # Without a name: the next statement may meet another session of a pooler.
+    question = await connection.prepare(READ_ONLY, name="")
+    if await question.fetchval():
+        raise ReadOnlyHost("it takes no writes: a standby, or read-only")
 
 
 def _watch_peer(connection: asyncpg.Connection) -> None:
@@ -180,7 +200,7 @@ def _kind(errors: list[Exception]) -> str:
     """The `kind` label of a failed connection: the most telling one of several hosts'."""
     for kind, error_class in (
         ("too_many_connections", asyncpg.TooManyConnectionsError),
-        ("read_only", asyncpg.TargetServerAttributeNotMatched),
+        ("read_only", ReadOnlyHost),
         ("timeout", TimeoutError),
     ):
         if any(isinstance(error, error_class) for error in errors):
