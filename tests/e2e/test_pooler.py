@@ -40,7 +40,9 @@ async def database_dsn(server: Server) -> str:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def pooler(server: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pooler]:
+async def pooler(
+    database_dsn: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Pooler]:
     started = Pooler(tmp_path_factory.mktemp("pooler"), size=POOL)
     started.leads_to(database_dsn)
     await started.start()
@@ -170,7 +172,7 @@ async def test_a_pooler_that_is_killed_costs_503_until_it_is_back_and_no_event(
             event = fresh("outage")
             sent.append(event)
             reply = await gateway.attempt(sender.event(event), within=10)
-            told[event] = reply and reply.status
+            told[event] = reply.status if reply else None
 
     providers = [asyncio.create_task(provider(gateway)) for gateway in pair for _ in range(10)]
     await eventually(lambda: len(told) > 100, within=20, what="traffic")

@@ -36,7 +36,10 @@ class Pooler:
     """In front of one database of a server; its own address outlives restarts."""
 
     def __init__(self, place: Path, *, size: int = 2) -> None:
-        """Skips the test where there is no PgBouncer. `place` is for its file and its log."""
+        """Skips the test where there is no PgBouncer.
+
+        `place` is for its file and its log; to reload, the user who runs Postgres must get there.
+        """
         self._program = debian.path_of("pgbouncer")
         self._size = size
         self._file = place / "pgbouncer.ini"
@@ -52,7 +55,9 @@ class Pooler:
         self._name = parts.path.lstrip("/")
         # As root it must become somebody else, and does once it has read its file.
         user = f"user = {programs.account(None, Path(host)).name}" if os.geteuid() == 0 else ""
-        text = CONFIGURATION.format(host=host, port=self.port, size=self._size, user=user)
+        text = CONFIGURATION.format(
+            name=self._name, host=host, port=self.port, size=self._size, user=user
+        )
         self._file.write_text(text)
         self._file.chmod(0o644)
 
