@@ -28,10 +28,10 @@ class Tally(collections.Counter[Labels]):
 
     def tell(self) -> None:
         """Hand over what was counted since the last time."""
-        for labels, steps in self.items():
+        while self:
+            labels, steps = self.popitem()  # a scrape that fails half-way counts nothing twice
             values = (labels,) if isinstance(labels, str) else labels
             self._counter.labels(*values).inc(steps)
-        self.clear()
 
 
 class Observations:

@@ -88,8 +88,6 @@ class Hop:
         Raises ValueError for a request that the consumer could read differently than we mean it.
         """
         head = request_head(method, target, headers, body)
-        if self._aborted:
-            return Unreached(Cause.SHUTTING_DOWN)
         if not self._slots.take() and not await self._slots.wait(self._upstream.slot_timeout):
             return Unreached(Cause.NO_SLOT, timed_out=True)
         try:

@@ -292,3 +292,40 @@ async def test_a_consumer_that_drips_does_not_outlast_the_timeout_by_it(
     began = time.monotonic()
     assert await BODY.over(hop) == Ambiguous(Cause.TIMEOUT, timed_out=True)
     assert time.monotonic() - began < 2
+
+
+async def test_a_drain_deadline_in_the_last_moment_before_the_first_byte_sends_nothing(
+    consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    aborts = []
+
+    def at(step: str) -> None:
+        if step == "before_send":
+            aborts.append(hop.abort())
+            aborts[0].send(None)  # as far as it goes without a turn of the loop
+
+    hop = hop_to(consumer.port, at=at)
+    hops.append(hop)
+    assert await BODY.over(hop) == Unreached(Cause.SHUTTING_DOWN)
+    aborts[0].close()
+    assert hop.in_use == 0
+    assert consumer.requests == []
+
+
+@pytest.mark.parametrize("status", [204, 304])
+async def test_a_coding_on_a_reply_that_has_no_body_makes_it_no_less_complete(
+    status: int, consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port)
+    hops.append(hop)
+
+    async def answers(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.write(b"HTTP/1.1 %d X\r\nTransfer-Encoding: gzip\r\n\r\n" % status)
+        await peer.until_closed()
+        peer.close()
+
+    consumer.plays(answers)
+    outcome = await BODY.over(hop)
+    assert isinstance(outcome, Delivered | Refused)
+    assert outcome.reply.complete
