@@ -40,6 +40,8 @@ from gateway.core.location import (
 INFLATE_LIMIT = 25 * 2**20
 # A form with more fields than this is an attack on the parser, not an event.
 MOST_FIELDS = 10_000
+# Characters of a scope whose beginning of a digest is remembered: mostly the route's name.
+LONGEST_REMEMBERED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,10 @@ class Reading:
 
 def digest(scope: Iterable[str], parts: Iterable[str]) -> bytes:
     """16 bytes over the length-prefixed parts, scope and id apart from each other."""
-    hasher = _begun(tuple(scope)).copy()
+    begin = tuple(scope)
+    # Nobody's megabytes are to be remembered: a scope may come out of a body.
+    short = sum(map(len, begin)) <= LONGEST_REMEMBERED
+    hasher = _begun(begin).copy() if short else _begin(begin)
     _add(hasher, parts)
     return hasher.digest()
 
@@ -196,11 +201,13 @@ def fingerprint(body: bytes) -> int:
     return zlib.crc32(body) & 0xFF
 
 
-@lru_cache(maxsize=256)  # mostly the routes' names
-def _begun(scope: tuple[str, ...]) -> hashlib.blake2b:
+def _begin(scope: tuple[str, ...]) -> hashlib.blake2b:
     hasher = hashlib.blake2b(digest_size=16)
     _add(hasher, scope)
     return hasher
+
+
+_begun = lru_cache(maxsize=256)(_begin)
 
 
 def _add(hasher: hashlib.blake2b, group: Iterable[str]) -> None:
