@@ -134,7 +134,8 @@ async def test_each_host_of_an_absent_store_is_named_without_its_password() -> N
         await multihost.connect(target)
     said = sorted(str(caught.value).split("; "))
     assert said[0] == "connection refused at 127.0.0.1:1"
-    assert said[1].startswith("localhost:2: connection refused at ")
+    # Refused, or not known where /etc/hosts is missing.
+    assert said[1].startswith("localhost:2: ")
     assert "secret" not in str(caught.value)
 
 

@@ -117,7 +117,8 @@ class Gateway:
     async def start(self, *, ready: bool = True) -> Gateway:
         """Starts it and waits until it is ready, or only until it listens."""
         self.launch()
-        await eventually(self._is_up, within=30, what="listening")
+        # an embedded store may be made first: 1.5 s on a quiet machine, 30 s seen on a busy one
+        await eventually(self._is_up, within=60, what="listening")
         if ready:
             await self.ready()
         return self

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +23,16 @@ from tests.upstream.tls_consumer import tls_consumer
 SOON = 0.15
 PAST = datetime(2021, 1, 1, tzinfo=UTC)
 BIG = Request(bytes(20 * 2**20) + b"the end")
+
+
+@pytest.fixture(autouse=True)
+async def localhost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without /etc/hosts has no such name, and certificates are for names."""
+
+    async def resolver(_: str, port: int, **__: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolver)
 
 
 @pytest.fixture(scope="session")
