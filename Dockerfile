@@ -1,20 +1,26 @@
-# The gateway for a store of its own elsewhere; the embedded store is for one machine, not for pods.
+# The gateway for a store of its own elsewhere:
 #   docker build -t dedup-gateway .
 #   docker run -v ./gateway.yaml:/etc/dedup-gateway/gateway.yaml:ro -p 8080:8080 dedup-gateway
-# In the file, let admin.listen be 0.0.0.0:8081 when probes and scrapes come from outside.
+# With the embedded store, which is for one machine and not for pods, and its claims in a volume:
+#   docker build --build-arg EXTRAS=[embedded] -t dedup-gateway:embedded .
+#   docker run -v claims:/var/lib/dedup-gateway ... dedup-gateway:embedded
+# In the file, let listen be 0.0.0.0:8080, and admin.listen 0.0.0.0:8081 when probes and scrapes
+# come from outside.
 ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build
+ARG EXTRAS=
 WORKDIR /source
+RUN python -m venv /opt/dedup-gateway
 COPY pyproject.toml README.md LICENSE ./
 COPY gateway gateway
-RUN python -m venv /opt/dedup-gateway \
- && pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
- && /opt/dedup-gateway/bin/pip install --no-cache-dir /wheels/*.whl
+RUN /opt/dedup-gateway/bin/pip install --no-cache-dir ".${EXTRAS}"
 
 FROM ${BASE}
+# by name too, because initdb refuses a user without one
 RUN groupadd --gid 10001 dedup \
- && useradd --uid 10001 --gid dedup --no-create-home --home-dir / --shell /usr/sbin/nologin dedup
+ && useradd --uid 10001 --gid dedup --no-create-home --home-dir / --shell /usr/sbin/nologin dedup \
+ && install -d -o dedup -g dedup -m 0700 /var/lib/dedup-gateway
 COPY --from=build /opt/dedup-gateway /opt/dedup-gateway
 ENV PATH=/opt/dedup-gateway/bin:$PATH
 # a number, so that Kubernetes can see that it is not root
