@@ -21,9 +21,12 @@ SETTINGS = {
     "fsync": "off",
     "max_connections": "60",
     "shared_buffers": "16MB",
+    "dynamic_shared_memory_type": "mmap",  # in its directory, so that a crash leaves none behind
     # a standby looks for its primary again every five seconds otherwise
     "wal_retrieve_retry_interval": "100ms",
 }
+
+SEGMENT_LINE = 6  # of postmaster.pid, counted from 0: key and id of its shared memory
 
 
 class Node:
@@ -56,10 +59,13 @@ class Node:
     def crash(self) -> None:
         """All of its processes are gone at once, as when its machine is."""
         assert self._embedded.pid is not None
+        recorded = (self._layout.cluster / "postmaster.pid").read_text().splitlines()
         for pid in (self._embedded.pid, *(cluster.inhabitants(self._layout) or ())):
             with suppress(ProcessLookupError):  # they end by themselves too
                 os.kill(pid, signal.SIGKILL)
         self._embedded.stop()
+        _, segment = recorded[SEGMENT_LINE].split()
+        subprocess.run(["ipcrm", "--shmem-id", segment], check=True, capture_output=True)
 
     def follow(self, leader: Node) -> None:
         """Be its standby from the next start on."""
