@@ -35,11 +35,16 @@ ID_IN_LOGS = 255
 
 
 class Event(NamedTuple):
-    """A delivery whose key is known."""
+    """A delivery whose key is known.
+
+    What was parsed to learn it is gone: of a body of 20 MiB that is five times as much again, and
+    a forward may take a minute.
+    """
 
     delivery: Delivery
     key: EventKey
-    reading: Reading
+    event_type: str | None
+    event_time: str | None
     fingerprint: int
     token: int
 
@@ -65,7 +70,15 @@ class Notes:
         key = reading.identify(self._route.recipe)
         if not isinstance(key, EventKey):
             return key
-        return Event(delivery, key, reading, keying.fingerprint(delivery.body), dice())
+        kind, time = self._route.event_type, self._route.event_time
+        return Event(
+            delivery,
+            key,
+            None if kind is None else reading.text(kind),
+            None if time is None else reading.text(time),
+            keying.fingerprint(delivery.body),
+            dice(),
+        )
 
     def told(self, answer: Answer, event: Event | None, seconds: float) -> None:
         """A delivery counts once, as what it was finally told; and it is a line, if wanted."""
@@ -88,9 +101,7 @@ class Notes:
 
     def is_stale(self, event: Event, won: Won) -> bool:
         """Whether a new event is older than our memory, and so cannot be proved new (D12)."""
-        if self._route.event_time is None:
-            return False
-        text = event.reading.text(self._route.event_time)
+        text = event.event_time
         moment = None if text is None else retention.parse_event_time(text)
         if moment is None or not retention.is_stale(moment, self._route.retention, won.now):
             return False
@@ -103,7 +114,7 @@ class Notes:
 
     def accepted(self, event: Event, won: Won | None) -> None:
         """The consumer took it; after doubt that may have been the second time."""
-        self._counts.event(self._route.name, self._type(event))
+        self._counts.event(self._route.name, event.event_type)
         if won is not None and won.doubtful:
             self._counts.possible_double(self._route.name)
             self._warn("possible_double", event, attempt=won.attempt)
@@ -112,11 +123,11 @@ class Notes:
         """A duplicate of something durable. `met_live`: it met the first one still undecided."""
         age = max(seen.now - seen.first_seen, 0.0)
         shape = Shape.CONCURRENT if met_live else retention.shape_of(age, self._route.promise)
-        self._counts.duplicate(self._route.name, self._type(event), shape, age)
+        self._counts.duplicate(self._route.name, event.event_type, shape, age)
 
     def concurrent(self, event: Event) -> None:
         """A duplicate that was told the result of a flight of this process."""
-        self._counts.duplicate(self._route.name, self._type(event), Shape.CONCURRENT, 0.0)
+        self._counts.duplicate(self._route.name, event.event_type, Shape.CONCURRENT, 0.0)
 
     def mismatch(self, event: Event) -> None:
         """The same id came with another body."""
@@ -127,10 +138,6 @@ class Notes:
     def reply_lost(self, event: Event, why: str) -> None:
         """A reply that the route wants replayed could not be kept or read."""
         self._warn("reply_not_replayable", event, why=why)
-
-    def _type(self, event: Event) -> str | None:
-        location = self._route.event_type
-        return None if location is None else event.reading.text(location)
 
     def _warn(self, name: str, event: Event, **facts: object) -> None:
         log.warning(name, extra=self._fields(event, facts))
