@@ -11,6 +11,7 @@ import pytest
 
 from gateway.core.claim import Ending, Held, Seen, State, StoreAway, Won
 from gateway.store import session
+from gateway.store.batch import MOST_ALONE, Batch, Call, Group
 from gateway.store.multihost import parse
 from gateway.store.queries import Statement
 from gateway.store.session import Sessions
@@ -264,6 +265,26 @@ async def test_a_closed_store_leaves_no_session_behind(
         return left == 0
 
     await eventually(nobody_is_left, within=PATIENCE)
+
+
+async def test_only_so_many_calls_wait_for_locked_rows() -> None:
+    """Those beyond are told at once, while there is a lane for everybody else."""
+
+    async def never(_groups: list[Group[int, int]], _wait: str) -> None:
+        await asyncio.Event().wait()
+
+    alone = Batch(never, time.monotonic)
+    loop = asyncio.get_running_loop()
+    calls = [Call(b"%d" % n, n, PATIENCE, loop.create_future()) for n in range(MOST_ALONE + 1)]
+    for call in calls:
+        alone.adopt([call])
+    *waiting, beyond = [call.future for call in calls]
+    assert not any(future.done() for future in waiting)
+    with pytest.raises(StoreAway, match="locked") as away:
+        beyond.result()
+    assert not away.value.undecided
+    await alone.close()
+    assert all(isinstance(future.exception(), StoreAway) for future in waiting)
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP"])

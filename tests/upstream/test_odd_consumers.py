@@ -329,3 +329,19 @@ async def test_a_coding_on_a_reply_that_has_no_body_makes_it_no_less_complete(
     outcome = await BODY.over(hop)
     assert isinstance(outcome, Delivered | Refused)
     assert outcome.reply.complete
+
+
+async def test_a_reply_that_has_begun_has_until_the_timeout(
+    consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port, first_byte_timeout=0.2)
+    hops.append(hop)
+
+    async def begins_and_thinks(peer: Peer) -> None:
+        await peer.read_request()
+        await peer.write(OK[:1])
+        await asyncio.sleep(0.5)
+        await peer.write(OK[1:])
+
+    consumer.plays(begins_and_thinks)
+    assert is_ok(await BODY.over(hop))
