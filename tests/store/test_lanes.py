@@ -310,3 +310,26 @@ async def test_any_id_is_claimed_whatever_the_database_can_spell(
         await stores.close()
         await admin.execute(f"drop database {name} with (force)")
         await admin.close()
+
+
+async def test_who_waits_for_a_lane_leaves_in_the_moment_in_which_one_comes_home() -> None:
+    gate, sent = asyncio.Event(), list[bytes]()
+
+    async def send(groups: list[Group[int, int]], _wait: str) -> None:
+        sent.extend(group[0].key for group in groups)
+        await gate.wait()
+        for group in groups:
+            group[0].tell(0)
+
+    batch = Batch(send, time.monotonic, lanes=1, apart=Batch(send, time.monotonic))
+    first = batch.call(b"1", 1, PATIENCE)
+    await asyncio.sleep(0.01)
+    second = batch.call(b"2", 2, PATIENCE)
+    await asyncio.sleep(0.01)
+    assert sent == [b"1"]
+    gate.set()
+    await first
+    for _ in range(4):  # turns of the loop; a timer takes more
+        await asyncio.sleep(0)
+    assert second.done()
+    await batch.close()

@@ -345,3 +345,24 @@ async def test_a_reply_that_has_begun_has_until_the_timeout(
 
     consumer.plays(begins_and_thinks)
     assert is_ok(await BODY.over(hop))
+
+
+async def test_a_consumer_that_reads_for_a_while_and_stops_runs_into_the_write_timeout_too(
+    consumer: ScriptedConsumer, hops: list[Hop]
+) -> None:
+    hop = hop_to(consumer.port, write_timeout=0.2)
+    hops.append(hop)
+    gave_up = asyncio.Event()
+
+    async def tires(peer: Peer) -> None:
+        for _ in range(6):
+            for _ in range(8):
+                await peer.read(2**17)
+            await asyncio.sleep(0.1)
+        await gave_up.wait()
+        await peer.until_closed()
+
+    consumer.plays(tires)
+    assert await BIG.over(hop) == Ambiguous(Cause.WRITE_TIMEOUT, timed_out=True)
+    gave_up.set()
+    assert len(consumer.requests[0]) > 2 * 2**20
