@@ -12,9 +12,8 @@ import pytest_asyncio
 
 from tests.rig import sender
 from tests.rig.consumer import Says
-from tests.rig.deadline import eventually
 from tests.rig.gateway import Gateway
-from tests.rig.world import Claim, World, fresh
+from tests.rig.world import World, fresh
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -140,39 +139,6 @@ async def test_an_event_too_old_to_be_proved_new_stays_marked_on_its_next_attemp
     assert world.attempts(event) == [(1, True), (2, True)]
 
 
-@pytest.mark.row(70)
-async def test_a_database_clock_that_jumps_ahead_ends_leases_early_and_marks_what_follows(
-    world: World, gateway: Gateway
-) -> None:
-    event, free = fresh(), asyncio.Event()
-    other = await world.gateway()
-    world.consumer.script(event, Says(until=free), Says())
-    first = asyncio.create_task(world.deliver(event, gateway))
-    await eventually(lambda: world.consumer.requests(event), within=5)
-    await world.database.shift_leases(event, 3600)
-    assert (await world.deliver(event, other)).verdict == "first"
-    free.set()
-    assert (await first).status == 200
-    assert world.attempts(event) == [(1, False), (2, True)]
-    assert (await world.database.claim(event)) == Claim("completed", True, 2)
-    await other.stop()
-
-
-@pytest.mark.row(71)
-async def test_a_database_clock_that_jumps_back_only_delays(world: World, gateway: Gateway) -> None:
-    event = fresh()
-    dying = await world.gateway(failpoint="after_claim:kill")
-    assert await dying.attempt(sender.event(event)) is None
-    await dying.died()
-    await world.database.shift_leases(event, -3600)
-    busy = await world.deliver(event)
-    assert (busy.status, busy.verdict) == (503, "busy")
-    assert not world.consumer.requests(event)
-    await world.database.shift_leases(event, 7200)
-    assert (await world.deliver(event)).verdict == "first"
-    assert world.attempts(event) == [(2, True)]
-
-
 # The same program under a wall clock that is wrong by years and jumps at every look.
 JUMPING = """
 import itertools, runpy, sys, time
@@ -183,7 +149,6 @@ runpy.run_module("gateway", run_name="__main__")
 """
 
 
-@pytest.mark.row(72)
 async def test_the_wall_clock_of_the_gateway_decides_nothing(
     world: World, gateway: Gateway
 ) -> None:

@@ -27,7 +27,6 @@ async def pair(world: World) -> AsyncIterator[list[Gateway]]:
 
 
 @pytest.mark.case("B010")
-@pytest.mark.row(69)
 async def test_a_store_that_refuses_writes_is_away_and_its_sessions_are_thrown_out(
     world: World, pair: list[Gateway], server: Server
 ) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,61 +85,19 @@ class Database:
 
         return await eventually(row, within=within, what=f"{event} {state}")
 
-    async def shift_leases(self, event: str, seconds: float) -> None:
-        """The database's clock jumps.
-
-        To every comparison, a clock that is n seconds further on is a lease that ends n earlier.
-        """
-        changed = await self.execute(
-            "update dedup.claims set until = until - make_interval(secs => $2)"
-            " where event_id = $1 and until is not null",
-            event,
-            seconds,
-        )
-        assert changed == "UPDATE 1", changed
-
     async def lapse(self, event: str) -> None:
         """The lease is over, without anybody waiting for it."""
-        await self.shift_leases(event, 3600)
+        changed = await self.execute(
+            "update dedup.claims set until = until - interval '1 hour'"
+            " where event_id = $1 and until is not null",
+            event,
+        )
+        assert changed == "UPDATE 1", changed
 
     async def purge(self, event: str) -> None:
         """The row is gone, as after the end of its retention."""
         changed = await self.execute("delete from dedup.claims where event_id = $1", event)
         assert changed == "DELETE 1", changed
-
-    @asynccontextmanager
-    async def waiting_for_a_standby(self) -> AsyncIterator[None]:
-        """Every commit waits for a standby that is not there.
-
-        The server obeys a changed setting some time after it was told to reload, so this begins
-        once a commit of its own waits.
-        """
-        await self._names_standbys("set synchronous_standby_names = 'missing'")
-        commit = asyncio.create_task(self._commits_until_one_waits())
-        try:
-            await eventually(self._waits_for_a_standby, within=20, what="a commit that waits")
-            yield
-        finally:
-            await self._names_standbys("reset synchronous_standby_names")
-            commit.cancel()
-            with suppress(asyncio.CancelledError):
-                await commit
-
-    async def _names_standbys(self, change: str) -> None:
-        await self.execute(f"alter system {change}")
-        await self.execute("select pg_reload_conf()")
-
-    async def _commits_until_one_waits(self) -> None:
-        while True:
-            await self.execute("select pg_logical_emit_message(true, 'probe', '')")
-
-    async def _waits_for_a_standby(self) -> bool:
-        return bool(
-            await self.value(
-                "select count(*) from pg_stat_activity where wait_event = 'SyncRep'"
-                " and datname = current_database()"
-            )
-        )
 
     async def sessions(self) -> list[str]:
         """The states of the gateways' sessions."""

@@ -58,7 +58,6 @@ async def test_backends_that_are_terminated_in_a_storm_lose_and_double_nothing(
     assert await sql.fetchval("select count(*) from dedup.claims where state = 'd'") == 8 * ROUNDS
 
 
-@pytest.mark.row(69)
 async def test_sessions_with_a_demoted_server_are_dropped_and_the_store_says_why(
     stores: Stores, sql: asyncpg.Connection
 ) -> None:

@@ -84,7 +84,6 @@ async def test_the_successor_of_a_late_success_succeeds_too_and_changes_nothing(
     assert await store.settle(successor, Ending.COMPLETE) == NOTHING
 
 
-@pytest.mark.row(65)
 async def test_a_success_whose_row_a_failover_lost_brings_it_back_completed(
     stores: Stores, sql: asyncpg.Connection
 ) -> None:
