@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -121,36 +122,45 @@ async def test_the_wall_clock_of_a_gateway_decides_nothing(
     directory = world.directory / "clock"
     directory.mkdir()
     clock = Clock(directory)
-    jumpy = await world.gateway(
-        world.file(world.route(), world.route("dated", event_time="json:/occurred_at")),
-        env=clock.env,
-    )
-    recent = int(time.time()) - HOUR
-    before = await jumpy.scrape()
+    upstream = {"concurrency": 1, "timeout": "30s", "slot_timeout": "30s"}
+    narrow = world.route("narrow", upstream=upstream)
+    dated = world.route("dated", event_time="json:/occurred_at")
+    file = world.file(world.route(), narrow, dated)
+    jumpy = await world.gateway(file, env=clock.env)
     for error in (YEARS, -YEARS, 0):
-        event, failing, slow, free = fresh("wall"), fresh("wall"), fresh("wall"), asyncio.Event()
-        world.consumer.script(failing, Says(status=500), Says())
+        before = await jumpy.scrape()
+        slow, queued, free = fresh("slow"), fresh("queued"), asyncio.Event()
         world.consumer.script(slow, Says(until=free))
-        first = asyncio.create_task(world.deliver(slow, jumpy))
-        await eventually(partial(world.consumer.requests, slow), within=5, what="sent")
+        asked = [asyncio.create_task(world.deliver(slow, jumpy, path="/hooks/narrow"))]
+        await eventually(partial(world.consumer.requests, slow), within=5, what="in flight")
+        # Claimed, and waiting for the only slot: it will look at its deadline when it is sent.
+        asked.append(asyncio.create_task(world.deliver(queued, jumpy, path="/hooks/narrow")))
+        await world.database.becomes(queued, "claimed")
         clock.is_wrong_by(error)
-        waiter = asyncio.create_task(world.deliver(slow, jumpy))
-        dated = await world.deliver(event, jumpy, path="/hooks/dated", occurred_at=recent)
-        assert dated.verdict == "first"
-        again = await world.deliver(event, jumpy, path="/hooks/dated", occurred_at=recent)
-        assert again.verdict == "duplicate"
-        assert (await world.deliver(failing, jumpy)).status == 500
-        assert (await world.deliver(failing, pair[0])).status == 200
+        await decides_as_ever(world, jumpy, pair[0])
         free.set()
-        assert [(await first).status, (await waiter).status] == [200, 200]
-        assert (await world.deliver(slow, pair[0])).verdict == "duplicate"
-        assert world.attempts(failing) == [(1, False), (2, True)]
-        assert world.attempts(event) == world.attempts(slow) == [(1, False)]
-    after = await jumpy.scrape()
-    assert after.since(before, "dedup_stale_events_total") == 0
-    assert after.since(before, "dedup_duplicates_total", shape="redrive") == 0
-    assert after.since(before, "dedup_takeovers_total") == 0
+        assert [(await reply).status for reply in asked] == [200, 200]
+        assert world.attempts(slow) == world.attempts(queued) == [(1, False)]
+        after = await jumpy.scrape()
+        assert 0 < after.since(before, "dedup_forward_duration_seconds_sum") < HOUR
+    scrape = await jumpy.scrape()
+    assert scrape.total("dedup_stale_events_total") == 0
+    assert scrape.total("dedup_duplicates_total", shape="redrive") == 0
+    assert scrape.total("dedup_takeovers_total") == 0
     clock.is_wrong_by(YEARS)
     await jumpy.stop()
-    years = {line["at"][:4] for line in jumpy.log()}
-    assert len(years) > 1  # it did have that clock
+    assert len({line["at"][:4] for line in jumpy.log()}) > 1  # years: it did have that clock
+
+
+async def decides_as_ever(world: World, gateway: Gateway, other: Gateway) -> None:
+    """First, duplicate, recent, doubtful: each as anywhere else."""
+    event, failing, recent = fresh("wall"), fresh("wall"), int(time.time()) - HOUR
+    world.consumer.script(failing, Says(status=500), Says())
+    dated: dict[str, Any] = {"path": "/hooks/dated", "occurred_at": recent}
+    assert (await world.deliver(event, gateway, **dated)).verdict == "first"
+    assert (await world.deliver(event, gateway, **dated)).verdict == "duplicate"
+    assert (await world.deliver(failing, gateway)).status == 500
+    assert (await world.deliver(failing, other)).status == 200
+    assert (await world.deliver(failing, gateway)).verdict == "duplicate"
+    assert world.attempts(event) == [(1, False)]
+    assert world.attempts(failing) == [(1, False), (2, True)]
