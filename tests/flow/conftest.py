@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.flow.world import MakeWorld, World
+from tests.swallowed import watched_loop as watched_loop
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from gateway.upstream.hop import Hop
+from tests.swallowed import watched_loop as watched_loop
 from tests.upstream.scripted import ScriptedConsumer
 
 

@@ -13,6 +13,7 @@ import uvloop
 
 from gateway.core.route import Route
 from gateway.web.ingress import Ingress
+from tests.swallowed import swallowed
 from tests.web.stage import LIMITS, ROUTE, MakeStage, ScriptedReceiver, Stage, Tally
 
 
@@ -52,5 +53,4 @@ async def stage(make_stage: MakeStage) -> Stage:
 def nothing_swallowed(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """aiohttp and asyncio log what they swallow; none of it may happen in here."""
     yield
-    theirs = [r for r in caplog.get_records("call") if r.name.startswith(("aiohttp", "asyncio"))]
-    assert not [r.getMessage() for r in theirs if r.levelno >= logging.WARNING]
+    assert not swallowed(caplog)
