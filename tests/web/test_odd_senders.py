@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from pathlib import Path
 
 import pytest
 
 from gateway.core.answer import Answered, Verdict
 from gateway.core.outcome import Reply
+from tests.rig.certificate import self_signed
 from tests.rig.deadline import eventually
 from tests.web.stage import LAST_CHUNK, MIB, MakeStage, Stage, chunk, chunked_head, post
 
@@ -141,3 +144,27 @@ async def test_a_forward_longer_than_the_idle_time_is_answered(make_stage: MakeS
     stage.receiver.gate.set()
     assert (await sender.reply()).status == 200
     assert await sender.rest() == b""
+
+
+async def test_a_sender_over_tls_that_never_reads_its_reply_is_cut_off_when_it_counts_as_idle(
+    make_stage: MakeStage, tmp_path: Path
+) -> None:
+    """A transport over TLS takes a whole reply and never says that it was too much."""
+    stage = await make_stage(body_timeout=0.3, idle_timeout=0.5)
+    stage.receiver.script.append(Answered(Reply(200, b"OK", (), b"x" * 64 * MIB), Verdict.FIRST))
+    cert, key = self_signed(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert, key)
+    host, port = await stage.ingress.listen("127.0.0.1", 0, context)
+    trusting = ssl.create_default_context(cafile=str(cert))
+    _, writer = await asyncio.open_connection(
+        host, port, ssl=trusting, server_hostname="localhost", limit=2**16
+    )
+    try:
+        writer.write(post())
+        await eventually(lambda: stage.receiver.ended, within=5)
+        await eventually(lambda: not len(stage.ingress._connections), within=10)
+        assert stage.ingress._in_flight == 0
+    finally:
+        writer.transport.abort()
+        await asyncio.sleep(0.01)
