@@ -11,7 +11,8 @@ import pytest
 from gateway.core import keying
 from gateway.core.document import Document
 from gateway.core.event import Delivery
-from gateway.core.keying import Json, Literal, Reading, Recipe
+from gateway.core.keying import Reading, Recipe
+from gateway.core.location import Json, Literal
 
 BY_ACCOUNT = Recipe(scope=(Literal("orders"), Json(("account",))), parts=(Json(("id",)),))
 
