@@ -1,19 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from gateway.config import ConfigError, Loaded, load
+from tests.rig.certificate import self_signed
 
 Read = Callable[..., Loaded]
 Mistakes = Callable[..., list[str]]
@@ -43,22 +38,9 @@ def without_place(lines: list[str]) -> list[str]:
 
 def write_pair(folder: Path, name: str) -> None:
     """A self-signed certificate and its key, NAME.pem and NAME.key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    day = datetime(2026, 1, 1, tzinfo=UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(day)
-        .not_valid_after(day + timedelta(days=9999))
-        .sign(key, hashes.SHA256())
-    )
-    (folder / f"{name}.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    (folder / f"{name}.key").write_bytes(private)
+    cert, key = self_signed(folder)
+    cert.replace(folder / f"{name}.pem")
+    key.replace(folder / f"{name}.key")
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ async def test_a_copy_of_an_undecided_event_is_never_acknowledged_on_the_claim_a
     world.consumer.script(event, Says(status=500, until=failed), Says())
     async with sender.Connection(pair[0].address) as impatient:
         await impatient.write(sender.event(event))
-        await eventually(lambda: world.consumer.requests(event), within=5)
+        await eventually(lambda: world.consumer.requests(event), within=15)
     copy = asyncio.create_task(world.deliver(event, pair[0]))
     await asyncio.sleep(0.3)
     assert not copy.done()
@@ -96,7 +96,7 @@ async def test_a_copy_at_another_gateway_forwards_again_once_the_first_has_faile
     event, failed = fresh(), asyncio.Event()
     world.consumer.script(event, Says(status=500, until=failed), Says())
     first = asyncio.create_task(world.deliver(event, pair[0]))
-    await eventually(lambda: world.consumer.requests(event), within=5)
+    await eventually(lambda: world.consumer.requests(event), within=15)
     copy = asyncio.create_task(world.deliver(event, pair[1]))
     await asyncio.sleep(0.3)
     assert not copy.done()
@@ -115,7 +115,7 @@ async def test_a_copy_that_outwaits_the_promise_is_told_503_and_when_to_come_aga
     event, free = fresh(), asyncio.Event()
     world.consumer.script(event, Says(until=free))
     first = asyncio.create_task(world.deliver(event, pair[0], "/hooks/slow"))
-    await eventually(lambda: world.consumer.requests(event), within=5)
+    await eventually(lambda: world.consumer.requests(event), within=15)
     began = time.monotonic()
     copy = await world.deliver(event, pair[other], "/hooks/slow")
     took = time.monotonic() - began
@@ -134,7 +134,7 @@ async def test_a_waiter_at_another_gateway_learns_of_the_success(
     event, free = fresh(), asyncio.Event()
     world.consumer.script(event, Says(until=free))
     first = asyncio.create_task(world.deliver(event, pair[0]))
-    await eventually(lambda: world.consumer.requests(event), within=5)
+    await eventually(lambda: world.consumer.requests(event), within=15)
     copies = [asyncio.create_task(world.deliver(event, pair[1])) for _ in range(5)]
     await asyncio.sleep(0.4)
     assert not any(copy.done() for copy in copies)
@@ -151,7 +151,7 @@ async def test_a_storm_of_copies_is_bounded_and_the_store_sees_little_of_it(
     event, free = fresh(), asyncio.Event()
     world.consumer.script(event, Says(until=free))
     first = asyncio.create_task(world.deliver(event, pair[0]))
-    await eventually(lambda: world.consumer.requests(event), within=5)
+    await eventually(lambda: world.consumer.requests(event), within=15)
     before = await pair[0].scrape()
     storm = asyncio.create_task(
         sender.volley([pair[0].address], [sender.event(event)] * 1000, within=30)
@@ -183,7 +183,7 @@ async def test_a_waiter_whose_sender_leaves_changes_nothing(
     event, free = fresh(), asyncio.Event()
     world.consumer.script(event, Says(until=free))
     first = asyncio.create_task(world.deliver(event, pair[0]))
-    await eventually(lambda: world.consumer.requests(event), within=5)
+    await eventually(lambda: world.consumer.requests(event), within=15)
     async with sender.Connection(pair[other].address) as leaving:
         await leaving.write(sender.event(event))
         await asyncio.sleep(0.1)
@@ -218,7 +218,7 @@ async def test_a_forged_copy_that_holds_the_slot_does_not_answer_for_the_genuine
     event, refused = fresh(), asyncio.Event()
     world.consumer.script(event, Says(status=401, reason="Unauthorized", until=refused), Says())
     forged = asyncio.create_task(world.deliver(event, pair[0], signature="wrong"))
-    await eventually(lambda: world.consumer.requests(event), within=5)
+    await eventually(lambda: world.consumer.requests(event), within=15)
     genuine = asyncio.create_task(world.deliver(event, pair[0], signature="right"))
     await asyncio.sleep(0.2)
     assert len(world.consumer.requests(event)) == 1

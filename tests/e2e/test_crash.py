@@ -224,7 +224,7 @@ async def test_a_late_holder_and_its_successor_may_both_act_and_one_of_them_is_m
     await victim.paused()
     await world.database.lapse(event)
     successor = asyncio.create_task(world.deliver(event))
-    await eventually(lambda: world.consumer.requests(event), within=5)
+    await eventually(lambda: world.consumer.requests(event), within=15)
     victim.signal(signal.SIGCONT)
     late, next_ = await delivery, await successor
     assert late is not None
@@ -244,7 +244,7 @@ async def test_a_process_that_stood_still_for_longer_than_a_lease_goes_on_withou
     slow = fresh("slow")
     world.consumer.script(slow, Says(delay=0.3))
     flying = asyncio.create_task(victim.attempt(sender.event(slow), within=60))
-    await eventually(lambda: world.consumer.requests(slow), within=5)
+    await eventually(lambda: world.consumer.requests(slow), within=15)
     victim.signal(signal.SIGSTOP)
     waiting = [
         asyncio.create_task(victim.attempt(sender.event(event), within=60))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,6 @@ from tests.rig.world import World
 
 CHANGES = ("store_up", "store_away")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server() -> AsyncIterator[Server]:
-    started = Server()
-    try:
-        started.start()
-        yield started
-    finally:
-        started.remove()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

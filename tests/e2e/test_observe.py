@@ -61,10 +61,10 @@ async def test_nobody_waits_for_anybody(world: World, gateway: Gateway) -> None:
     event, free = fresh(), asyncio.Event()
     world.consumer.script(event, Says(until=free), Says())
     first = asyncio.create_task(gateway.send(sender.event(event)))
-    await eventually(lambda: world.consumer.requests(event), within=5)
+    await eventually(lambda: world.consumer.requests(event), within=15)
     began = time.monotonic()
     assert (await gateway.send(sender.event(event))).status == 200
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 3  # who waits, waits five seconds
     free.set()
     assert (await first).status == 200
 
@@ -80,7 +80,7 @@ async def test_a_store_that_is_away_costs_a_quarter_of_a_second_and_nothing_else
             reply = await gateway.send(sender.event(event))
             took = time.monotonic() - began
             assert (reply.status, reply.verdict) == (200, None)
-            assert took < 0.25 + 0.5  # the rest is a busy machine's
+            assert took < 0.25 + 1.0  # the rest is a busy machine's; forward mode waits 1.8 s
             assert len(world.consumer.requests(event)) == 1
     finally:
         server.start()

@@ -129,7 +129,7 @@ async def test_a_provider_that_hangs_up_does_not_stop_the_forward(
     world.consumer.script(event, Says(until=free, acts="after"))
     async with sender.Connection(gateway.address) as connection:
         await connection.write(sender.event(event))
-        await eventually(lambda: world.consumer.requests(event), within=5)
+        await eventually(lambda: world.consumer.requests(event), within=15)
         if reset:
             connection.reset()
     free.set()
@@ -154,7 +154,7 @@ async def test_half_a_body_is_no_delivery(world: World, gateway: Gateway, reset:
         now = await gateway.scrape()
         return now.since(before, "dedup_rejected_total", reason="body_incomplete") == 1
 
-    await eventually(counted, within=5)
+    await eventually(counted, within=15)
     assert await world.database.claim(event) is None
     assert not world.consumer.requests(event)
     assert (await world.deliver(event)).verdict == "first"
@@ -209,10 +209,10 @@ async def test_an_effect_that_comes_after_our_time_out_stands_beside_a_marked_on
     assert (await world.deliver(event, path="/hooks/hasty")).status == 504
     if order == "before the retry":
         wakes.set()
-        await eventually(lambda: world.consumer.effects(event), within=5)
+        await eventually(lambda: world.consumer.effects(event), within=15)
     assert (await world.deliver(event, path="/hooks/hasty")).status == 200
     wakes.set()
-    await eventually(lambda: len(world.consumer.effects(event)) == 2, within=5)
+    await eventually(lambda: len(world.consumer.effects(event)) == 2, within=15)
     assert sorted(effect.marked for effect in world.consumer.effects(event)) == [False, True]
 
 

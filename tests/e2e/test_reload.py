@@ -71,7 +71,7 @@ async def test_an_invalid_file_leaves_the_old_one_running_and_says_so(
     async def well() -> bool:
         return (await gateway.scrape()).total("dedup_config_last_reload_successful") == 1
 
-    await eventually(well, within=5)
+    await eventually(well, within=15)
 
 
 async def test_a_request_in_flight_ends_under_the_configuration_it_began_with(
@@ -80,7 +80,7 @@ async def test_a_request_in_flight_ends_under_the_configuration_it_began_with(
     event, free = fresh(), asyncio.Event()
     world.consumer.script(event, Says(status=409, until=free))
     flying = asyncio.create_task(gateway.send(sender.event(event)))
-    await eventually(lambda: world.consumer.requests(event), within=5)
+    await eventually(lambda: world.consumer.requests(event), within=15)
     gateway.write(changed(gateway, success_status=[409]))
     gateway.signal(signal.SIGHUP)
     await gateway.logged("config_reloaded")

@@ -55,8 +55,8 @@ async def test_a_restart_that_is_needed_is_named_until_it_comes(
         async def moved(path: str = path) -> bool:
             return (await gateway.send(sender.event(fresh(), path))).status == 200
 
-        await eventually(moved, within=5)
-    await eventually(lambda: len(gateway.log("restart_needed")) == 2, within=5)
+        await eventually(moved, within=15)
+    await eventually(lambda: len(gateway.log("restart_needed")) == 2, within=15)
 
 
 async def test_no_request_for_a_new_route_meets_a_half_made_reload(world: World) -> None:

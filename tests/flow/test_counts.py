@@ -12,7 +12,7 @@ import pytest
 from gateway.core.answer import Busy, Reason
 from gateway.flow.forward import Sender
 from gateway.flow.receive import ForwardRoute
-from tests.flow.consumer import Gate, says
+from tests.flow.consumer import says
 from tests.flow.world import MakeWorld, World, delivery, fingerprints_differ
 
 
@@ -20,10 +20,7 @@ async def test_another_body_is_counted_once_however_long_its_delivery_waits(
     world: World, make_world: MakeWorld
 ) -> None:
     other = make_world(shop=world.shop)
-    gate = Gate(says(200))
-    world.consumer.answers(gate)
-    first = world.delivering()
-    await gate.reached.wait()
+    gate, first = await world.forwarding(says(200))
     waiter = other.delivering(**fingerprints_differ())
     await asyncio.sleep(0.05)  # it has asked once, and asks again in time
     gate.open()
@@ -32,10 +29,7 @@ async def test_another_body_is_counted_once_however_long_its_delivery_waits(
 
 
 async def test_another_body_is_counted_of_a_waiter_in_the_holders_process_too(world: World) -> None:
-    gate = Gate(says(200))
-    world.consumer.answers(gate)
-    first = world.delivering()
-    await gate.reached.wait()
+    gate, first = await world.forwarding(says(200))
     same, changed = world.delivering(), world.delivering(**fingerprints_differ())
     late = world.delivering(**fingerprints_differ())
     assert isinstance(await late, Busy)

@@ -12,10 +12,7 @@ from tests.flow.world import LEASE, MakeWorld, World, dies, forwarded
 
 
 async def test_an_event_is_completed_before_its_provider_is_answered(world: World) -> None:
-    gate = Gate(says(200))
-    world.consumer.answers(gate)
-    task = world.delivering()
-    await gate.reached.wait()
+    gate, task = await world.forwarding(says(200))
     world.shop.settle_away = True
     gate.open()
     assert forwarded(await task).verdict is Verdict.FIRST  # answered all the same
@@ -70,10 +67,7 @@ async def test_a_zombies_release_changes_nothing_and_its_success_completes(
     world: World, make_world: MakeWorld
 ) -> None:
     zombie, successor = make_world(shop=world.shop), make_world(shop=world.shop)
-    gate = Gate(says(200))
-    zombie.consumer.answers(gate)
-    task = zombie.delivering()
-    await gate.reached.wait()
+    gate, task = await zombie.forwarding(says(200))
     world.wait(LEASE + 1)
     successor.consumer.answers(says(500))
     gate_2 = Gate(says(500))

@@ -35,10 +35,7 @@ async def test_a_success_that_nobody_has_room_for_reaches_its_waiters(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record, "MOST_PENDING", 0)
-    gate = Gate(says(200, b"shipped"))
-    world.consumer.answers(gate)
-    first = world.delivering()
-    await gate.reached.wait()
+    gate, first = await world.forwarding(says(200, b"shipped"))
     second = world.delivering()
     await asyncio.sleep(0)
     world.shop.settle_away = True
@@ -96,10 +93,7 @@ async def test_a_genuine_copy_is_not_told_what_a_forged_one_was_while_the_store_
 ) -> None:
     world = make_world(on_store_down=OnStoreDown.FORWARD)
     world.shop.away = True
-    gate = Gate(says(401, b"bad signature"))
-    world.consumer.answers(gate, says(200, b"welcome"))
-    forged = world.delivering()
-    await gate.reached.wait()
+    gate, forged = await world.forwarding(says(401, b"bad signature"), says(200, b"welcome"))
     genuine = world.delivering()
     await asyncio.sleep(0)
     gate.open()
@@ -197,10 +191,7 @@ async def test_a_failure_that_is_not_recorded_yet_is_nobody_elses_answer(
 
 
 async def test_a_late_success_is_counted_when_it_is_recorded_late_too(world: World) -> None:
-    gate = Gate(says(200))
-    world.consumer.answers(gate)
-    task = world.delivering()
-    await gate.reached.wait()
+    gate, task = await world.forwarding(says(200))
     world.shop.settle_away = True
     del world.shop.claims.rows[World.key("evt_1").digest]  # an operator's TRUNCATE, a failover
     gate.open()

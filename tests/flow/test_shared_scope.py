@@ -13,7 +13,7 @@ from gateway.core.claim import Arrival, Ask
 from gateway.core.outcome import Delivered, Refused, StatusPolicy
 from gateway.core.retention import Shape
 from gateway.core.route import DuplicateReply, FixedReply, ReplayReply, StandardReply
-from tests.flow.consumer import Gate, reply
+from tests.flow.consumer import reply
 from tests.flow.world import ROUTE, World, delivery
 
 ACCEPTED = FixedReply(200, "text/plain", b"[accepted]")
@@ -35,10 +35,7 @@ def key_of(world: World) -> bytes:
 async def test_a_waiter_takes_the_first_ones_success_for_one_whatever_its_own_statuses(
     world: World,
 ) -> None:
-    gate = Gate(Delivered(reply(409, b"known")))
-    world.consumer.answers(gate)
-    first = world.delivering()
-    await gate.reached.wait()
+    gate, first = await world.forwarding(Delivered(reply(409, b"known")))
     second = await beside(world)  # whose route does not take 409 for success
     gate.open()
     await first
@@ -48,10 +45,7 @@ async def test_a_waiter_takes_the_first_ones_success_for_one_whatever_its_own_st
 async def test_a_waiter_takes_the_first_ones_refusal_for_none_of_its_own_successes(
     world: World,
 ) -> None:
-    gate = Gate(Refused(reply(409, b"conflict"), doubtful=True))
-    world.consumer.answers(gate)
-    first = world.delivering()
-    await gate.reached.wait()
+    gate, first = await world.forwarding(Refused(reply(409, b"conflict"), doubtful=True))
     generous = StatusPolicy(ROUTE.status.success | {409}, ROUTE.status.refused_before_effect)
     second = await beside(world, status=generous)
     gate.open()

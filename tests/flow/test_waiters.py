@@ -42,10 +42,7 @@ async def test_concurrent_doubles_mirror_a_failure_that_says_nothing_about_their
 
 
 async def test_a_genuine_copy_is_not_told_what_a_forged_one_was(world: World) -> None:
-    gate = Gate(says(401, b"bad signature"))
-    world.consumer.answers(gate, says(200, b"welcome"))
-    forged = world.delivering()
-    await gate.reached.wait()
+    gate, forged = await world.forwarding(says(401, b"bad signature"), says(200, b"welcome"))
     genuine = world.delivering()
     gate.open()
     assert answered(await forged).reply.status == 401
@@ -54,10 +51,7 @@ async def test_a_genuine_copy_is_not_told_what_a_forged_one_was(world: World) ->
 
 
 async def test_a_waiter_gives_up_in_time_to_answer_its_provider(world: World) -> None:
-    gate = Gate(says(200))
-    world.consumer.answers(gate)
-    first = world.delivering()
-    await gate.reached.wait()
+    gate, first = await world.forwarding(says(200))
     assert isinstance(await world.deliver(), Busy)
     assert world.counted["delivery", Verdict.BUSY] == 1
     gate.open()
@@ -66,10 +60,7 @@ async def test_a_waiter_gives_up_in_time_to_answer_its_provider(world: World) ->
 
 async def test_a_storm_of_waiters_is_bounded(make_world: MakeWorld) -> None:
     world = make_world(promise=None)  # five seconds of waiting: a busy machine takes its time here
-    gate = Gate(says(200))
-    world.consumer.answers(gate)
-    first = world.delivering()
-    await gate.reached.wait()
+    gate, first = await world.forwarding(says(200))
     storm = [world.delivering() for _ in range(400)]
     await eventually(lambda: sum(task.done() for task in storm) >= 400 - 256, within=4)
     assert all(isinstance(task.result(), Busy) for task in storm if task.done())
@@ -83,10 +74,7 @@ async def test_a_waiter_in_another_process_sees_the_holder_complete(
     world: World, make_world: MakeWorld
 ) -> None:
     other = make_world(shop=world.shop)
-    gate = Gate(says(200))
-    world.consumer.answers(gate)
-    first = world.delivering()
-    await gate.reached.wait()
+    gate, first = await world.forwarding(says(200))
     waiter = other.delivering()
     await asyncio.sleep(0.05)
     gate.open()
@@ -100,10 +88,7 @@ async def test_a_waiter_in_another_process_takes_what_the_holder_released(
     world: World, make_world: MakeWorld
 ) -> None:
     other = make_world(shop=world.shop)
-    gate = Gate(says(500))
-    world.consumer.answers(gate)
-    first = world.delivering()
-    await gate.reached.wait()
+    gate, first = await world.forwarding(says(500))
     waiter = other.delivering()
     await asyncio.sleep(0.05)
     gate.open()
@@ -116,10 +101,7 @@ async def test_only_one_of_many_waiters_of_a_process_asks_the_store(
     world: World, make_world: MakeWorld
 ) -> None:
     other = make_world(shop=world.shop)
-    gate = Gate(says(200))
-    world.consumer.answers(gate)
-    first = world.delivering()
-    await gate.reached.wait()
+    gate, first = await world.forwarding(says(200))
     before = world.shop.claims.asked
     waiters = [other.delivering() for _ in range(50)]
     await asyncio.sleep(0.15)

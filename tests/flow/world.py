@@ -16,6 +16,7 @@ from gateway.core.answer import Answer, Answered, Unanswered
 from gateway.core.event import Delivery, EventKey
 from gateway.core.keying import Reading, fingerprint
 from gateway.core.location import Json
+from gateway.core.outcome import Outcome
 from gateway.core.retention import Promise
 from gateway.core.route import (
     Mode,
@@ -28,7 +29,7 @@ from gateway.flow.receive import ForwardRoute, Shared
 from gateway.flow.record import Recorder
 from tests import routes
 from tests.fakes import MemoryClaims, MemoryReplies
-from tests.flow.consumer import ScriptedConsumer, never
+from tests.flow.consumer import Gate, ScriptedConsumer, never
 from tests.flow.shop import Counted, Shop
 
 LEASE = 50.0
@@ -103,6 +104,16 @@ class World:
 
     def delivering(self, event_id: object = "evt_1", **members: object) -> asyncio.Task[Answer]:
         return self._loop.create_task(self.deliver(event_id, **members))
+
+    async def forwarding(
+        self, outcome: Outcome, *then: Outcome
+    ) -> tuple[Gate, asyncio.Task[Answer]]:
+        """A first delivery that is with the consumer, who answers it when the gate is opened."""
+        gate = Gate(outcome)
+        self.consumer.answers(gate, *then)
+        first = self.delivering()
+        await gate.reached.wait()
+        return gate, first
 
     @staticmethod
     def key(event_id: str) -> EventKey:

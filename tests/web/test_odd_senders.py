@@ -46,7 +46,7 @@ async def test_a_sender_that_hopes_for_an_upgrade_is_served_as_it_is(
 @pytest.mark.parametrize("hoped", [H2C, WEBSOCKET], ids=["h2c", "websocket"])
 async def test_what_comes_behind_a_hoped_for_upgrade_is_never_looked_at(
     hoped: tuple[bytes, ...], stage: Stage
-):
+) -> None:
     """Not even what a later read brings, which could be a body that looks like a request."""
     stage.receiver.gate.clear()
     sender = await stage.connect()
