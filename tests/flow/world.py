@@ -129,6 +129,8 @@ class World:
         """Until nothing is recorded in the background any more."""
         while self._tasks:
             await asyncio.gather(*self._tasks)
+            # From Python 3.12 on, gathering what is done does not give way to what discards it.
+            await asyncio.sleep(0)
 
     async def end(self) -> None:
         for task in self._tasks:
