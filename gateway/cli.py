@@ -189,7 +189,7 @@ def migrate(
     try:
         applied = asyncio.run(migrations.migrate(target))
     except ValueError as error:
-        _fail(USAGE, f"the DSN cannot be used: {error}")
+        _fail(USAGE, f"--dsn: {error}")
     except asyncpg.InsufficientPrivilegeError as error:
         _fail(USAGE, f"{error}; give --dsn with a role that may create, or apply --print")
     except (NoWritableHost, *CONNECT_ERRORS) as error:

@@ -122,6 +122,19 @@ def test_migrating_needs_a_store_and_nothing_else(
     )
 
 
+def test_migrating_refuses_a_dsn_that_cannot_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unreadable, said = "postgresql://u:secret@h:abc/d", "port 'abc' is not a number"
+    flagged = run("migrate", "--dsn", unreadable)
+    assert (flagged.exit_code, flagged.stderr.startswith(f"--dsn: {said}")) == (2, True)
+    monkeypatch.setenv("DATABASE_URL", unreadable)
+    (folder / "gateway.yaml").write_text(FILE)
+    filed = run("migrate")
+    assert (filed.exit_code, f"store.dsn: {said}" in filed.stderr) == (2, True)
+    assert run("check").exit_code == 2
+
+
 def test_what_the_system_says_is_told_without_its_numbers(taken: str) -> None:
     assert "nope.yaml: cannot be read: no such file" in run("check", "--config", "nope.yaml").stderr
     Path("gateway.yaml").write_text(FILE.replace("${DATABASE_URL}", "postgresql://h/d"))

@@ -12,6 +12,7 @@ from gateway.config.document import Document
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import FixedReplySettings, RouteSettings
 from gateway.config.settings import ListenSettings, Settings
+from gateway.dsn import require_readable
 
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})
 _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -19,28 +20,26 @@ _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
 
 def faults(settings: Settings, document: Document, folder: FilePath) -> Iterator[Fault]:
     """All contradictions outside single routes, and files that cannot be read."""
-    yield from _store(settings)
+    yield from _store(settings, document)
     yield from _listeners(settings)
     yield from _routes(settings)
     yield from _files(settings, document, folder)
 
 
-def _store(settings: Settings) -> Iterator[Fault]:
+def _store(settings: Settings, document: Document) -> Iterator[Fault]:
     store = settings.store
     if store.dsn is not None and store.embedded is not None:
         yield Fault(("store",), "has both dsn and embedded", "keep one of the two")
     if store.dsn is None and store.embedded is None:
         yield Fault(("store",), "names no store", "write dsn: or embedded: under it")
-    if store.dsn is not None and not _is_postgres_url(store.dsn):
-        # Not quoted in the message: it may hold a password.
-        remedy = "write postgresql://user:password@host/database"
-        yield Fault(("store", "dsn"), "is not a Postgres URL", remedy)
+    if store.dsn is not None and not document.stands_in(("store", "dsn")):
+        try:
+            require_readable(store.dsn)
+        except ValueError as error:
+            message, _, remedy = str(error).partition("; ")
+            yield Fault(("store", "dsn"), message, remedy)
     if store.user is not None and store.embedded is None:
         yield Fault(("store", "user"), "is for the embedded store only", "remove it")
-
-
-def _is_postgres_url(text: str) -> bool:
-    return text.partition("://")[0] in ("postgres", "postgresql") and "://" in text
 
 
 def _listeners(settings: Settings) -> Iterator[Fault]:

@@ -110,6 +110,11 @@ def test_a_check_without_the_environment_needs_no_variable(read: Read) -> None:
     assert isinstance(loaded.store, Dsn)
 
 
+def test_a_check_without_the_environment_takes_any_part_of_a_dsn_from_it(read: Read) -> None:
+    dsn = "${SCHEME}://u:${PASSWORD}@${HOST}:${PORT}/d?sslmode=${MODE}"
+    read(whole().replace(STORE, f'store: {{dsn: "{dsn}"}}'), variables_required=False)
+
+
 def test_a_check_without_the_environment_still_finds_mistakes(read: Read) -> None:
     from gateway.config import ConfigError
 

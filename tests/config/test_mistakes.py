@@ -59,7 +59,13 @@ STORES = [
     ("store: postgresql://u:secret@h/d",
      'store: is not a mapping; write store: {dsn: "…"}'),
     ("store: {dsn: 'mysql://u:secret@h/d'}",
-     "store.dsn: is not a Postgres URL; write postgresql://user:password@host/database"),
+     "store.dsn: is not a Postgres URL, which begins with postgresql://; "
+     "write postgresql://user:password@host/database"),
+    ("store: {dsn: 'postgresql://u:secret@h:abc/d'}",
+     "store.dsn: port 'abc' is not a number; write one, as in host:5432, or none"),
+    ("store: {dsn: 'postgresql://u:se@ret#a/b@h:5432/d'}",
+     "store.dsn: has @ # / ? or a bracket where none can be; "
+     "percent-encode them in the password, as in %40 for @"),
     ("store: {dsn: 'postgresql://h/d', user: me}",
      "store.user: is for the embedded store only; remove it"),
     ("", 'store: missing; write store: {dsn: "${DATABASE_URL}"} or store: {embedded: ./data}'),
