@@ -43,6 +43,10 @@ log = logging.getLogger("gateway.app")
 
 # A restart of Postgres takes a second or two and should not take a pod out of its service.
 AWAY_BEFORE_UNREADY = 5.0
+MEMORY_LOST = (
+    "the schema dedup was there and is gone: every event before this counts as new;"
+    " route by route, `mode: observe` lets everything through while you look"
+)
 # Between two looks at the store for the log. Whatever is shorter is in dedup_store_errors_total.
 LOOK_AT_STORE_EVERY = 1.0
 # After the drain deadline forwards are cut off; what they leave behind is settled within this.
@@ -213,9 +217,12 @@ class Gateway:
 
     async def _watch_store(self) -> None:
         """A line for each change, so that the log tells why providers got 503."""
-        was_up, told = None, 0
+        was_up, told, losses = None, 0, 0
         while True:
             await asyncio.sleep(LOOK_AT_STORE_EVERY)
+            if self._store.losses > losses:
+                losses = self._store.losses
+                log.error("memory_lost", extra={"detail": MEMORY_LOST})
             if new := self._store.migrated[told:]:
                 log.info("store_migrated", extra={"migrations": new})
                 told += len(new)

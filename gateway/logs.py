@@ -26,6 +26,7 @@ EVENTS = {
     "late_success": "a success was recorded after its lease was lost",
     "lease_lapsed": "a claim was taken over from a holder that never settled",
     "listening": "an address is bound",
+    "memory_lost": "the store had its schema and lost it: the memory of events is gone",
     "payload_mismatch": "one id came with two bodies",
     "possible_double": "an event was accepted after an attempt that may have had its effect",
     "reply_not_replayable": "a reply that the route wants replayed could not be kept or read",

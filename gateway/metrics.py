@@ -29,6 +29,11 @@ LONGEST_TYPE = 128
 # The providers' time-outs are at 3, 5, 8, 10 and 30 seconds; a bound at each makes them readable.
 FORWARD_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 10, 20, 30, 60)
 AGE_BUCKETS = (1, 10, 60, 600, 3600, 6 * 3600, 86400, *(86400 * d for d in (3, 7, 14, 30, 60, 90)))
+# What the store calls its failures.
+STORE_ERROR_KINDS = tuple(
+    "connection timeout too_many_connections read_only lock deadlock"
+    " canceled prepared schema data other".split()
+)
 CLAIM_STATEMENTS = frozenset({"arrive", "take_over", "settle", "complete"})
 CLAIM_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2)
 
@@ -100,6 +105,8 @@ class Metrics:
         )
         self._stale = counter("stale_events", "New events older than the retention.", "route")
         self._store_errors = counter("store_errors", "Failed store calls, by kind.", "kind")
+        for kind in STORE_ERROR_KINDS:
+            self._store_errors[kind] += 0
 
     def _show_state(self) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
@@ -153,6 +160,7 @@ class Metrics:
         for route in routes:
             self._describe(route)
             self._zero(route.name)
+        self._zero_rejections("")
 
     def _describe(self, route: Route) -> None:
         name, promise = route.name, route.promise
@@ -170,6 +178,9 @@ class Metrics:
             self._deliveries[name, verdict] += 0
         for outcome in ("delivered", "refused", "unreached", "ambiguous"):
             self._forwards[name, outcome] += 0
+        self._zero_rejections(name)
+        for label in ("", OTHER_TYPE):
+            self._zero_duplicates(name, label)
         for counter in (
             self._requests,
             self._slow,
@@ -180,6 +191,14 @@ class Metrics:
             self._stale,
         ):
             counter[name] += 0
+
+    def _zero_rejections(self, name: str) -> None:
+        for reason in Reason:
+            self._rejected[name, reason] += 0
+
+    def _zero_duplicates(self, name: str, label: str) -> None:
+        for shape in Shape:
+            self._duplicates[name, label, shape] += 0
 
     def request(self, route: str) -> None:
         """A request head was read; `route` is empty when there is none for it."""
@@ -196,8 +215,10 @@ class Metrics:
     def event(self, route: str, event_type: str | None) -> None:
         """The consumer accepted an event: its type may become a label."""
         known = self._types.setdefault(route, set())
-        if event_type and len(known) < TYPES_PER_ROUTE and _is_legible(event_type):
+        is_new = event_type not in known and len(known) < TYPES_PER_ROUTE
+        if event_type and is_new and _is_legible(event_type):
             known.add(event_type)
+            self._zero_duplicates(route, event_type)
         self._events[route, self._type_label(route, event_type)] += 1
 
     def duplicate(self, route: str, event_type: str | None, shape: Shape, age: float) -> None:

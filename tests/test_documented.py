@@ -20,7 +20,8 @@ from gateway.core.answer import Reason, Verdict
 from gateway.core.event import Delivery
 from gateway.core.headers import Marks
 from gateway.core.retention import Shape
-from gateway.metrics import Metrics
+from gateway.metrics import STORE_ERROR_KINDS, Metrics
+from gateway.store import session
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -143,6 +144,13 @@ def test_every_metric_that_readme_names_exists() -> None:
         re.findall(r"\b(dedup_\w+)(?=[{\[])", README)
     )
     assert named - set(METRICS) == {"dedup_gateway"}  # the role of deploy/roles.sql
+
+
+def test_every_kind_of_store_error_is_listed_and_begins_at_zero() -> None:
+    said = table("Metrics", "Metric")["dedup_store_errors_total"][1].partition(".")[0]
+    assert set(re.findall(r"`(\w+)`", said)) == set(STORE_ERROR_KINDS)
+    states = ("08006", "22023", "25006", "26000", "3F000", "40001", "55P03", "57014", "XX000")
+    assert {session.verdict(state)[0] for state in states} <= set(STORE_ERROR_KINDS)
 
 
 def test_every_log_event_has_a_row_and_every_row_is_an_event() -> None:

@@ -102,6 +102,16 @@ ZERO_AT_FIRST: list[tuple[Callable[[Metrics], None], tuple[str, ...]]] = [
         lambda m: m.forward("orders", "refused", 9, slow=False),
         ("dedup_forwards_total", "refused", "orders"),
     ),
+    (
+        lambda m: m.rejection("orders", Reason.INTERNAL),
+        ("dedup_rejected_total", "internal", "orders"),
+    ),
+    (lambda m: m.rejection("", Reason.INTERNAL), ("dedup_rejected_total", "internal", "")),
+    (
+        lambda m: m.duplicate("orders", None, Shape.RETRY, 1.0),
+        ("dedup_duplicates_total", "", "orders", "retry"),
+    ),
+    (lambda m: m.store_error("schema"), ("dedup_store_errors_total", "schema")),
 ]
 
 
@@ -114,6 +124,12 @@ def test_a_counter_that_an_alert_rests_on_is_zero_before_it_is_one(
     assert page(metrics)[sample] == 0
     told(metrics)
     assert page(metrics)[sample] == 1
+
+
+def test_duplicates_of_a_type_are_zero_from_its_first_event_on() -> None:
+    metrics = Metrics()
+    metrics.event("orders", "order.paid")
+    assert page(metrics)["dedup_duplicates_total", "order.paid", "orders", "redrive"] == 0
 
 
 def test_a_forward_moves_its_outcome_and_its_duration_and_not_the_slow_ones() -> None:

@@ -95,7 +95,7 @@ class ObserveRoute:
         Where the store's answer was lost, the claim may have been made all the same.
         """
         delivered = isinstance(result, Delivered)
-        if delivered:
+        if delivered and isinstance(arrival, Won | StoreAway):  # a duplicate is no other event
             self._notes.accepted(event, arrival if isinstance(arrival, Won) else None)
         ending = event.ending(self.route, ending_of(result))
         match arrival:

@@ -57,6 +57,9 @@ class Store:
         self._health = read("routes.sql")["health"]
         self._needs = newest()
         self._may_migrate = True
+        self._had_schema = False
+        self.losses = 0
+        """How often the schema, and every event with it, was gone after it had been there."""
         self.migrated: tuple[str, ...] = ()
         """The migrations that this process has applied."""
         self._keeper: asyncio.Task[None] | None = None
@@ -116,6 +119,7 @@ class Store:
                 self._sessions.expire()
                 return
             if version >= self._needs:
+                self._had_schema = True
                 await self._routes.resolve()
                 self._sessions.is_up()
                 return
@@ -126,6 +130,8 @@ class Store:
                 self._sessions.is_away(f"the store refuses us: {aborted}")
                 return
             version = 0
+            self.losses += self._had_schema
+            self._had_schema = False
             self._routes.forget()
         await self._migrate(version)
 

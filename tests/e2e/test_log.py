@@ -41,6 +41,20 @@ async def test_a_store_that_is_migrated_goes_and_comes_back_is_in_the_log(
     await eventually(lambda: changes() == wanted, within=10, what=str(wanted))
 
 
+async def test_a_schema_that_is_dropped_under_a_running_gateway_is_an_error_in_the_log(
+    world: World,
+) -> None:
+    gateway = await world.gateway(world.file(world.route()))
+    await gateway.logged("store_up")
+    assert gateway.log("memory_lost") == []  # what a first start finds missing was never there
+    # Every gateway of this store may be the one that finds it gone.
+    for earlier in world.gateways[:-1]:
+        await earlier.end()
+    await world.database.execute("drop schema dedup cascade")
+    assert (await gateway.logged("memory_lost"))["level"] == "error"
+    await gateway.ready()
+
+
 async def test_metrics_and_probes_are_served_over_tls_where_the_file_says_so(
     world: World, tmp_path: Path
 ) -> None:

@@ -35,6 +35,17 @@ async def test_an_observer_forwards_duplicates_and_says_nothing_of_them(world: W
     assert world.counted["duplicate", None, Shape.RETRY] == 1
 
 
+async def test_an_event_that_an_observer_lets_through_twice_is_one_event(world: World) -> None:
+    gate, first = await world.forwarding(says(200), says(200), says(200))
+    await world.deliver()
+    gate.open()
+    await first
+    await world.settled()
+    await world.deliver()
+    assert world.counted["delivery", Verdict.DUPLICATE] == 2
+    assert world.counted["event", None] == 1
+
+
 async def test_an_observer_adds_no_headers(world: World) -> None:
     await world.deliver()
     assert [name for name, _ in world.consumer.last.headers] == [b"Host", b"Content-Length"]
