@@ -3,7 +3,8 @@
 #   docker run -v ./gateway.yaml:/etc/dedup-gateway/gateway.yaml:ro -p 8080:8080 dedup-gateway
 # With the embedded store, which is for one machine and not for pods, and its claims in a volume:
 #   docker build --build-arg EXTRAS=[embedded] -t dedup-gateway:embedded .
-#   docker run -v claims:/var/lib/dedup-gateway ... dedup-gateway:embedded
+#   docker run --init -v claims:/var/lib/dedup-gateway ... dedup-gateway:embedded
+# (--init reaps what a Postgres that was killed leaves behind.)
 # In the file, let listen be 0.0.0.0:8080, and admin.listen 0.0.0.0:8081 when probes and scrapes
 # come from outside.
 ARG BASE=python:3.12-slim
