@@ -21,7 +21,7 @@ from gateway.core import outcome, retention, route
 from gateway.core.durations import format_duration
 from gateway.core.headers import ends_here
 from gateway.core.keying import Recipe
-from gateway.core.location import Literal, header_names, may_be_constant
+from gateway.core.location import Header, Literal, header_names, may_be_constant
 from gateway.core.route import LEASE_MARGIN, Route, Tls, Upstream
 
 
@@ -61,7 +61,10 @@ def recipe_faults(settings: RouteSettings, built: Route, here: Path) -> Iterator
         yield Fault((*here, "event_id"), "is an empty list", "write event_id: json:/id or its kin")
     elif all(may_be_constant(part) for part in settings.event_id):
         message = "can be the same for unrelated deliveries, which would all count as one event"
-        yield Fault((*here, "event_id"), message, "write where the id is; literal: only beside it")
+        names = header_names(settings.event_id)
+        shared = next((name for name in names if may_be_constant(Header(name))), None)
+        what = f"header:{shared}" if shared else "literal:"
+        yield Fault((*here, "event_id"), message, f"write where the id is; {what} only beside it")
     for member in ("event_id", "scope"):
         locations = built.recipe.parts if member == "event_id" else built.recipe.scope
         for name in header_names(locations):

@@ -21,6 +21,30 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _KINDS = ("header", "json", "form", "query", "literal")
 # JSONPath and its kin: $.data.items[0].id, data["event"].id
 _PATH_STEPS = re.compile(r"""[^.\[\]"'/$]+""")
+# A pipe that looks like one between two locations, and has nothing or no blank on one side.
+_HALF_DIVIDER = re.compile(r"^\|(\s|$)|\s\|(\S|$)|\S\|\s")
+_WHOLE_BODY = re.compile(r"(raw[ _-]?)?(body|payload)", re.IGNORECASE)
+# They say who sends, or how or when, and nothing about the event.
+_SAME_FOR_MANY = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "cookie",
+        "date",
+        "forwarded",
+        "host",
+        "user-agent",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+        "x-real-ip",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +130,17 @@ def describe(location: Location) -> str:
 
 
 def may_be_constant(location: Location) -> bool:
-    """Whether two unrelated deliveries can get the same value from it without saying anything."""
+    """Whether unrelated deliveries get the same value from it as a matter of course."""
     match location:
         case Literal():
             return True
+        case Header(name):
+            return name.lower() in _SAME_FOR_MANY
         case Sha256(inner):
             return may_be_constant(inner)
         case FirstOf(options):
             return any(may_be_constant(option) for option in options)
-        case Header() | Json() | Form() | Query():
+        case Json() | Form() | Query():
             return False
         case _:
             assert_never(location)
@@ -153,6 +179,14 @@ def _split_options(text: str) -> list[str]:
 def _parse_one(text: str) -> Location:
     if text.startswith("sha256(") and text.endswith(")"):
         return Sha256(parse_location(text[len("sha256(") : -1]))
+    if _HALF_DIVIDER.search(text):
+        raise ValueError(
+            f"{text!r} has a | with nothing, or no blank, on one side; write LOCATION | LOCATION"
+        )
+    return _parse_kind(text)
+
+
+def _parse_kind(text: str) -> Location:
     kind, colon, rest = text.partition(":")
     if not colon or not rest:
         raise ValueError(_remedy(text))
@@ -205,6 +239,11 @@ def _pointer(text: str) -> str:
 
 
 def _remedy(text: str) -> str:
+    if _WHOLE_BODY.fullmatch(text.rstrip(":")):
+        return (
+            f"{text!r} is the body as a whole, which is no id: different events can have equal "
+            "bodies, and a retry another one; write json:/NAME for a member of it"
+        )
     return f"{text!r} does not say where to look; write {_meant(text)}"
 
 

@@ -221,8 +221,17 @@ def test_an_id_that_unrelated_deliveries_would_share_is_refused(
     ]
 
 
-def test_a_literal_beside_an_id_is_fine(read: Read) -> None:
-    read(whole().replace("json:/event_id", "[literal:v2, json:/event_id]"))
+@pytest.mark.parametrize("name", ["Authorization", "cookie", "Host", "User-Agent", "Date"])
+def test_a_header_that_says_nothing_about_the_event_is_no_id(mistakes: Mistakes, name: str) -> None:
+    assert mistakes(whole().replace("json:/event_id", f"header:{name}")) == [
+        "gateway.yaml:7: routes.0.event_id: can be the same for unrelated deliveries, which would "
+        f"all count as one event; write where the id is; header:{name} only beside it"
+    ]
+
+
+@pytest.mark.parametrize("beside", ["literal:v2", "header:Content-Type"])
+def test_what_is_the_same_for_many_is_fine_beside_an_id(read: Read, beside: str) -> None:
+    read(whole().replace("json:/event_id", f"[{beside}, json:/event_id]"))
 
 
 def test_two_routes_may_not_share_a_name_or_a_place(mistakes: Mistakes) -> None:

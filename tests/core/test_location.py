@@ -68,7 +68,21 @@ WRONG = [
     ("json:id", "must start with a slash; write json:/id"),
     ("json:/a~b", "has a bare tilde; write ~0"),
     ("json:/items/*/id", "walks a batch"),
-    ("header:a | ", "is not a header name"),
+    *(
+        (text, "has a | with nothing, or no blank, on one side; write LOCATION | LOCATION")
+        for text in (
+            "json:/a |",
+            "| json:/a",
+            "json:/a | | json:/b",
+            "json:/a |json:/b",
+            "json:/a| json:/b",
+            "sha256(form:a | )",
+            "header:a | ",
+        )
+    ),
+    ("sha256(body)", "'body' is the body as a whole, which is no id"),
+    ("sha256(raw_body)", "write json:/NAME for a member of it"),
+    ("body:", "is the body as a whole, which is no id"),
     ("sha256()", "does not say where to look"),
     ("sha256(form:a", "does not say where to look; write header:NAME"),
 ]
@@ -104,6 +118,9 @@ def test_every_location_is_read_back_as_itself(location: Location) -> None:
         ("sha256(literal:x)", True),
         ("header:X-Id | literal:none", True),
         ("header:X-Id | json:/id", False),
+        ("header:Authorization", True),
+        ("sha256(header:cookie)", True),
+        ("json:/id | header:Date", True),
         ("query:id", False),
         ("form:id", False),
     ],
