@@ -42,6 +42,8 @@ EVENTS = {
     "store_migrated": "migrations were applied",
     "store_up": "the store answers and takes writes",
     "task_failed": "a background task failed in a way that nobody foresaw",
+    "upstream_away": "a route's consumer cannot be reached",
+    "upstream_back": "it can be reached again",
 }
 
 

@@ -30,10 +30,10 @@ LONGEST_TYPE = 128
 FORWARD_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 10, 20, 30, 60)
 AGE_BUCKETS = (1, 10, 60, 600, 3600, 6 * 3600, 86400, *(86400 * d for d in (3, 7, 14, 30, 60, 90)))
 # What the store calls its failures.
-STORE_ERROR_KINDS = tuple(
-    "connection timeout too_many_connections read_only lock deadlock"
-    " canceled prepared schema data other".split()
-)
+STORE_ERROR_KINDS = (
+    "connection", "timeout", "too_many_connections", "read_only", "lock", "deadlock",
+    "canceled", "prepared", "schema", "data", "other",
+)  # fmt: skip
 CLAIM_STATEMENTS = frozenset({"arrive", "take_over", "settle", "complete"})
 CLAIM_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2)
 

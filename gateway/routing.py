@@ -16,6 +16,7 @@ from gateway.core.headers import Networks
 from gateway.core.route import Mode, Route, RouteTable
 from gateway.flow.forward import Sender
 from gateway.flow.observe import ObserveRoute
+from gateway.flow.reach import Reach
 from gateway.flow.receive import ForwardRoute, Shared
 from gateway.upstream.hop import Hop
 
@@ -33,6 +34,7 @@ class Running:
     route: Route
     receiver: Receiver
     hop: Hop
+    reach: Reach
     certificates: bytes
     """The content of the hop's TLS files: renewed ones need a new hop."""
 
@@ -99,12 +101,12 @@ class Routing:
         if old is not None and _same_hop(old, route, certificates):
             if old.route == route and trusted == self._trusted:
                 return old
-            hop = old.hop
+            hop, reach = old.hop, old.reach
         else:
-            hop = self._new_hop(route)
-        sender = Sender(route, hop, trusted, self._shared.counts, self._shared.clock)
+            hop, reach = self._new_hop(route), Reach(route, self._shared.clock)
+        sender = Sender(route, hop, trusted, self._shared.counts, self._shared.clock, reach)
         receiver = KINDS[route.mode](route, sender, self._shared)
-        return Running(route, receiver, hop, certificates)
+        return Running(route, receiver, hop, reach, certificates)
 
 
 def _same_hop(old: Running, new: Route, certificates: bytes) -> bool:

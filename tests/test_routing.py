@@ -9,10 +9,14 @@ from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 
+import pytest
+
 from gateway.core.answer import Unanswered, Verdict
-from gateway.core.route import Route
+from gateway.core.outcome import Outcome, Unreached
+from gateway.core.route import Mode, Route
 from gateway.routing import Routing
 from gateway.upstream.hop import Hop
+from tests.flow.consumer import says
 from tests.flow.world import ROUTE, World, delivery
 
 
@@ -95,6 +99,30 @@ async def test_the_idle_connections_of_a_replaced_hop_are_closed() -> None:
     routing.use((replace(ROUTE, upstream=replace(ROUTE.upstream, port=3001)),), ())
     await routing.close_replaced()
     assert len(closed) == 1
+    await world.end()
+
+
+async def test_a_consumer_that_was_away_before_a_reload_is_back_after_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "gateway")
+    world, outcomes = World(), [Unreached("connect_refused"), says(200)]
+
+    class Scripted(Hop):
+        async def send(self, *_: object, **__: object) -> Outcome:
+            return outcomes.pop(0)
+
+    routing = Routing(
+        world.shared,
+        lambda route: Scripted(route.upstream, route.status, clock=time.monotonic, at=nowhere),
+    )
+    for mode in (Mode.OBSERVE, Mode.FORWARD):
+        routing.use((replace(ROUTE, mode=mode),), ())
+        receiver = routing.find("/hooks/orders", None)
+        assert receiver is not None
+        await receiver.receive(delivery(mode.value))
+    told = [line.message for line in caplog.records if line.message.startswith("upstream")]
+    assert told == ["upstream_away", "upstream_back"]
     await world.end()
 
 

@@ -63,6 +63,9 @@ class Ambiguous:
     timed_out: bool = False
 
 
+# Reasons of Unreached that say nothing of the consumer: nobody tried.
+OURS = frozenset({"no_slot", "lease_over", "shutting_down"})
+
 Outcome = Delivered | Refused | Unreached | Ambiguous
 
 

@@ -12,19 +12,27 @@ from gateway.core.headers import Marks, Networks
 from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
 from gateway.core.route import Mode, Route, rewritten
 from gateway.flow.needs import Clock, Consumer, Counts
+from gateway.flow.reach import Reach
 
 
 class Sender:
     """Forwards deliveries of one route and counts what became of them."""
 
     def __init__(
-        self, route: Route, consumer: Consumer, trusted: Networks, counts: Counts, clock: Clock
+        self,
+        route: Route,
+        consumer: Consumer,
+        trusted: Networks,
+        counts: Counts,
+        clock: Clock,
+        reach: Reach,
     ) -> None:
         self._route = route
         self._consumer = consumer
         self._trusted = trusted
         self._counts = counts
         self._clock = clock
+        self._reach = reach
         upstream = route.upstream
         self._host = None if upstream.host_header is None else upstream.host_header.encode()
         self._authority = upstream.authority.encode()
@@ -56,6 +64,7 @@ class Sender:
         self._counts.forward(
             self._route.name, outcome.name_of(result), seconds, slow=seconds > self._slow
         )
+        self._reach.told(result)
         return result
 
 

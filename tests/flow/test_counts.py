@@ -11,6 +11,7 @@ import pytest
 
 from gateway.core.answer import Busy, Reason
 from gateway.flow.forward import Sender
+from gateway.flow.reach import Reach
 from gateway.flow.receive import ForwardRoute
 from tests.flow.consumer import says
 from tests.flow.world import MakeWorld, World, delivery, fingerprints_differ
@@ -71,7 +72,8 @@ async def test_a_delivery_is_a_line_only_where_that_is_asked_for(
     await world.deliver()
     assert [line.message for line in caplog.records] == ["delivery"]
     caplog.clear()
-    sender = Sender(world.route, world.consumer, (), world.counted, time.monotonic)
+    reach = Reach(world.route, time.monotonic)
+    sender = Sender(world.route, world.consumer, (), world.counted, time.monotonic, reach)
     quiet = ForwardRoute(world.route, sender, replace(world.shared, log_deliveries=False))
     await quiet.receive(delivery("evt_2"))
     assert not caplog.records

@@ -25,6 +25,7 @@ from gateway.core.route import (
 from gateway.flow.flights import Flights
 from gateway.flow.forward import Sender
 from gateway.flow.observe import ObserveRoute
+from gateway.flow.reach import Reach
 from gateway.flow.receive import ForwardRoute, Shared
 from gateway.flow.record import Recorder
 from tests import routes
@@ -80,7 +81,8 @@ class World:
         self.receiver = self.receiving(self.route)
 
     def receiving(self, route: Route) -> ForwardRoute | ObserveRoute:
-        sender = Sender(route, self.consumer, (), self.counted, self._loop.time)
+        reach = Reach(route, self._loop.time)
+        sender = Sender(route, self.consumer, (), self.counted, self._loop.time, reach)
         kind = ObserveRoute if route.mode is Mode.OBSERVE else ForwardRoute
         return kind(route, sender, self.shared)
 

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from gateway.core.outcome import Unreached
+from gateway.core.outcome import OURS, Unreached
+from gateway.upstream.cause import Cause
 from gateway.upstream.hop import Hop
 from gateway.upstream.slots import Slots
 from tests.rig.deadline import eventually
@@ -32,6 +33,10 @@ both_kinds = pytest.mark.parametrize("pooled", [False, True], ids=["fresh", "poo
 
 
 @pytest.mark.row(22)
+def test_what_is_ours_and_not_the_consumers_has_the_words_that_the_hop_uses() -> None:
+    assert {Cause.NO_SLOT, Cause.LEASE_OVER, Cause.SHUTTING_DOWN} == OURS
+
+
 async def test_who_finds_no_slot_in_time_is_unreached_and_nothing_left(
     consumer: ScriptedConsumer, hops: list[Hop]
 ) -> None:
