@@ -254,6 +254,14 @@ def test_every_command_has_a_row_with_all_of_its_options() -> None:
         assert f"`{option}`" in section("Commands")
 
 
+@pytest.mark.parametrize("file", ["README.md", "deploy/systemd/dedup-gateway.service"])
+def test_a_line_that_installs_the_wheel_names_the_file_that_make_wheel_builds(file: str) -> None:
+    lines = re.findall(r"pip install (.+)$", (ROOT / file).read_text("utf-8"), re.MULTILINE)
+    assert lines
+    for line in lines:  # a wildcard would not be expanded: of no file does the name end in ]
+        assert shlex.split(line) == [f"./dedup_gateway-{__version__}-py3-none-any.whl[embedded]"]
+
+
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\bmake ([a-z]+)\b(?=`|\n)", README))))
 def test_a_make_target_in_readme_exists(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
