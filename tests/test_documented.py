@@ -13,7 +13,7 @@ import typer.main
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from gateway import app, cli, config, logs
+from gateway import __version__, app, cli, config, logs
 from gateway.config import settings as settings_module
 from gateway.core import headers, outcome, route
 from gateway.core.answer import Reason, Verdict

@@ -32,11 +32,11 @@ SOON = 0.15
 both_kinds = pytest.mark.parametrize("pooled", [False, True], ids=["fresh", "pooled"])
 
 
-@pytest.mark.row(22)
 def test_what_is_ours_and_not_the_consumers_has_the_words_that_the_hop_uses() -> None:
     assert {Cause.NO_SLOT, Cause.LEASE_OVER, Cause.SHUTTING_DOWN} == OURS
 
 
+@pytest.mark.row(22)
 async def test_who_finds_no_slot_in_time_is_unreached_and_nothing_left(
     consumer: ScriptedConsumer, hops: list[Hop]
 ) -> None:
