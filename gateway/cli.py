@@ -117,7 +117,7 @@ def serve(
     file = sources.file(config)
 
     def reread() -> Loaded:
-        return sources.read(file, flags)
+        return sources.read(file, flags, serving=True)
 
     loaded = reread()
     _run(lambda: process.serve(loaded, reread))

@@ -12,13 +12,10 @@ from gateway.config import ConfigError, Embedded, Loaded, Problem, load, load_st
 from gateway.config.layers import PREFIX
 
 DEFAULT_FILE = Path("gateway.yaml")
-NO_FILE = Problem(
-    "",
-    str(DEFAULT_FILE),
-    None,
-    "is not in this folder",
+NO_FILE = Problem("", str(DEFAULT_FILE), None, "is not in this folder", "write --config FILE")
+_ONE_ROUTE = (
     "write --config FILE, or for one route without a file: "
-    "dedup-gateway serve --upstream URL --path PATH --event-id WHERE",
+    "dedup-gateway serve --upstream URL --path PATH --event-id WHERE"
 )
 _NO_FLAGS: Mapping[str, object] = {}
 
@@ -39,14 +36,16 @@ def read(
     flags: Mapping[str, object] = _NO_FLAGS,
     *,
     variables_required: bool = True,
+    serving: bool = False,
 ) -> Loaded:
     """The file that was named, else the folder's, under environment and flags.
 
-    Raises ConfigError.
+    `serving`: whether the command could do without a file. Raises ConfigError.
     """
     path = file(config)
+    absent = replace(NO_FILE, remedy=_ONE_ROUTE) if serving else NO_FILE
     if path is None and not _environment():
-        raise ConfigError([NO_FILE])
+        raise ConfigError([absent])
     try:
         return load(
             path,
@@ -58,7 +57,7 @@ def read(
     except ConfigError as error:
         if path is not None:
             raise
-        raise ConfigError([*error.problems, NO_FILE]) from None
+        raise ConfigError([*error.problems, absent]) from None
 
 
 def one_route(

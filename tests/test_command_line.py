@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,11 +47,14 @@ def run(*words: str) -> Result:
 
 
 @pytest.mark.parametrize("verb", [["serve"], ["check"], ["try", "x.json"]])
-def test_an_empty_folder_is_told_how_to_name_a_file_or_do_without(verb: list[str]) -> None:
+def test_an_empty_folder_is_told_how_to_name_a_file_and_only_serve_how_to_do_without(
+    verb: list[str],
+) -> None:
     ended = run(*verb)
     assert ended.exit_code == 2
-    assert ended.stderr.startswith("gateway.yaml: is not in this folder; write --config FILE, or")
-    assert "--upstream URL --path PATH --event-id WHERE" in ended.stderr
+    assert ended.stderr.startswith("gateway.yaml: is not in this folder; write --config FILE")
+    without = "--upstream URL --path PATH --event-id WHERE" in ended.stderr
+    assert without is (verb == ["serve"])
 
 
 def test_settings_without_a_file_that_are_not_enough_say_both(
@@ -179,6 +184,25 @@ async def test_the_reason_why_a_start_failed_is_logged_before_its_end(
     told = [record.getMessage() for record in caplog.records]
     assert told[-2:] == ["start_failed", "stopped"]
     assert vars(caplog.records[-2])["detail"] == f"cannot listen on {taken}: Address already in use"
+
+
+@pytest.mark.parametrize(
+    "words", [["--version"], ["--help"], ["schema"], ["migrate", "--print"], ["nonsense"]]
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_screen_that_takes_nothing_is_no_traceback(words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        program = [sys.executable, "-m", "gateway", *words]
+        ended = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        mute = subprocess.run(program, stdout=full, stderr=full, timeout=60)
+    assert len(ended.stderr.splitlines()) == (4 if words == ["nonsense"] else 1), ended.stderr
+    assert (ended.returncode, mute.returncode > 0) == (2 if words == ["nonsense"] else 1, True)
+
+
+def test_help_shows_a_switch_without_a_value_and_each_command_in_a_sentence() -> None:
+    for words in ([], ["check"], ["migrate"]):
+        assert "<" not in run(*words, "--help").stdout
+    assert "..." not in run("--help").stdout.partition("Commands:")[2]
 
 
 def test_help_fits_a_terminal_and_says_which_flags_go_together() -> None:

@@ -88,7 +88,9 @@ def _blocked(found: object, step: str) -> str | None:
         return f"{step!r} is looked for inside of what {_kind(found)}"
     if not (step.isdecimal() and step.isascii()):
         return f"{step!r} is looked for in a list; write an index, as in /0"
-    return None if int(step) < len(found) else f"the list has {len(found)} items"
+    if int(step) < len(found):
+        return None
+    return "the list has 1 item" if len(found) == 1 else f"the list has {len(found)} items"
 
 
 def _inside(found: object, step: str) -> object:

@@ -68,11 +68,14 @@ def network(said: str) -> Networks:
 def host(said: str) -> str:
     """A name to compare with a Host header: lower case, no port."""
     said = said.lower().removesuffix(".")
-    bare = said.partition("]")[0] + "]" if said.startswith("[") else said.partition(":")[0]
+    bare = _without_surroundings(said)
     if "*" in said:
         raise ValueError(f"{said!r} has a wildcard; write each name, or no hosts for any")
     if bare != said:
-        raise ValueError(f"{said!r} has a port or a scheme; write the bare name, as in {bare}")
+        shown = bare if _HOST.fullmatch(bare) else "hooks.example.com"
+        raise ValueError(
+            f"{redacted(said)!r} is more than a name; write the bare name, as in {shown}"
+        )
     if not _HOST.fullmatch(said):
         raise ValueError(f"{said!r} is not a host name; write it as in hooks.example.com")
     return said
@@ -107,8 +110,7 @@ def url(said: str) -> Url:
         raise ValueError("has a user name or password in it; write the URL without them")
     if "?" in rest or "#" in rest:
         raise ValueError("has a query or a fragment; write the URL without, the sender's follows")
-    if not _VISIBLE.fullmatch(said):
-        raise ValueError(f"{said!r} has characters that no URL has; percent-encode them")
+    _require_url_characters(said)
     if behind := re.search(r":([0-9]+)(/|$)", rest):
         _port_exists(behind[1], said)
     try:
@@ -133,6 +135,21 @@ def authority(said: str) -> str:
     if not _HOST.fullmatch(bare.lower()):
         raise ValueError(f"{said!r} is not a host; write preserve, upstream, or a name")
     return said
+
+
+def _require_url_characters(said: str) -> None:
+    if re.search("[{}<>]", said):
+        message = "has braces or angle brackets, which nothing is put in place of"
+        raise ValueError(f"{said!r} {message}; write the URL that is really meant")
+    if not _VISIBLE.fullmatch(said):
+        raise ValueError(f"{said!r} has characters that no URL has; percent-encode them")
+
+
+def _without_surroundings(said: str) -> str:
+    """The name in something that may be a URL."""
+    authority = re.split("[/?#]", re.sub("^([a-z]+:)?//", "", said), maxsplit=1)[0]
+    place = authority.rpartition("@")[2]
+    return place.partition("]")[0] + "]" if place.startswith("[") else place.partition(":")[0]
 
 
 def _port_exists(port: str, said: str) -> None:

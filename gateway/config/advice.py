@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date, timedelta
 
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import RouteSettings
@@ -10,6 +11,26 @@ from gateway.config.settings import Settings
 from gateway.core.durations import format_duration
 from gateway.core.retention import shortfall
 from gateway.core.route import Mode, OnMissingId, OnStoreDown, Route
+
+# Providers change their schedules every few years.
+_OLD_PROMISE = timedelta(days=2 * 365)
+_SERVER_FAILS = 500
+_TRY_AGAIN = frozenset({408, 425, 429})
+# What people write who mean `preserve`.
+_FOR_PRESERVE = frozenset(
+    {
+        "client",
+        "incoming",
+        "keep",
+        "original",
+        "pass",
+        "passthrough",
+        "preserved",
+        "same",
+        "sender",
+        "true",
+    }
+)
 
 
 def process_faults(settings: Settings) -> Iterator[Fault]:
@@ -22,8 +43,8 @@ def process_faults(settings: Settings) -> Iterator[Fault]:
                 yield Fault(("trusted_proxies", index), message, remedy)
 
 
-def faults(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]:
-    """What to say about one valid route."""
+def faults(settings: RouteSettings, route: Route, here: Path, today: date) -> Iterator[Fault]:
+    """What to say about one valid route. `today`: `date.max` where nobody knows the day."""
     if missing := short_retention(settings, route, here):
         yield missing
     elif settings.accept_short_retention and not shortfall(route.retention, route.floor):
@@ -32,7 +53,9 @@ def faults(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]
     if "POST" not in route.methods:
         message = "lacks POST, by which nearly all events come; they pass unprotected"
         yield Fault((*here, "methods"), message, "add POST, unless the provider never uses it")
-    yield from _promise(settings, here)
+    yield from _promise(settings, here, today)
+    yield from _failures_as_success(settings, here)
+    yield from _host(settings, here)
     yield from _waits(route, here)
     yield from _without_effect(route, here)
 
@@ -50,7 +73,7 @@ def short_retention(settings: RouteSettings, route: Route, here: Path) -> Fault 
     )
 
 
-def _promise(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+def _promise(settings: RouteSettings, here: Path, today: date) -> Iterator[Fault]:
     promise = settings.promise
     if promise is None:
         return
@@ -63,6 +86,30 @@ def _promise(settings: RouteSettings, here: Path) -> Iterator[Fault]:
     if promise.source is None or promise.checked is None:
         message = "does not say where it is from and when somebody looked"
         yield Fault((*here, "promise"), message, "write source: and checked:")
+    elif today < date.max and today - promise.checked > _OLD_PROMISE:
+        message = f"{promise.checked} is more than two years ago"
+        remedy = "look again what the provider says, and write the day"
+        yield Fault((*here, "promise", "checked"), message, remedy)
+
+
+def _failures_as_success(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+    failures = sorted(
+        {one for one in settings.success_status if one in _TRY_AGAIN or one >= _SERVER_FAILS}
+    )
+    if failures:
+        shown = ", ".join(map(str, failures))
+        message = f"has {shown}, with which consumers say that they failed; that event is lost"
+        remedy = "remove it, unless this consumer means success by it"
+        yield Fault((*here, "success_status"), message, remedy)
+
+
+def _host(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+    host = settings.upstream.host
+    if host.lower() not in _FOR_PRESERVE:
+        return
+    message = f"{host!r} is sent to the consumer as a host's name"
+    remedy = "write preserve if the sender's Host is meant"
+    yield Fault((*here, "upstream", "host"), message, remedy)
 
 
 def _waits(route: Route, here: Path) -> Iterator[Fault]:

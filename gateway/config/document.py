@@ -144,7 +144,8 @@ def _key(here: Value, step: str | int) -> str | int | Refusal:
             if not isinstance(step, int):
                 return Refusal(f"is a list, and {step!r} is not an index")
             if step > len(here):
-                return Refusal(f"has {len(here)} items, so the next index is {len(here)}")
+                items = "1 item" if len(here) == 1 else f"{len(here)} items"
+                return Refusal(f"has {items}, so the next index is {len(here)}")
             return step
         case str():
             return Refusal("is a single text already, with nothing inside")

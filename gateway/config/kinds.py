@@ -29,6 +29,8 @@ _VARIABLE = r"\$\{.+\}"
 _LOCATION = r"(header|json|form|query|literal):.+|sha256\(.+\)"
 # What webhooks and health checks use. A misspelled method would leave its events unprotected.
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_MEDIA_TYPE = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( *;[\x20-\x7e]*)?"
+_NO_REASONS = frozenset({"true", "false", "yes", "no", "on", "off", "ok", "null", "none"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 T = TypeVar("T")
@@ -38,6 +40,8 @@ E = TypeVar("E", bound=StrEnum)
 def text(value: object) -> str:
     """The text itself."""
     if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("has a NUL in it, which nothing takes; remove it")
         return value
     kind = "a mapping" if isinstance(value, dict) else "a list"
     raise ValueError(f'is {kind} here; write one value, in "quotes" if it has {{, [ or ": " in it')
@@ -48,6 +52,16 @@ def filled(value: object) -> str:
     said = text(value)
     if not said.strip():
         raise ValueError("is empty; write a text or remove the line")
+    return said
+
+
+def reason(value: object) -> str:
+    """Words for whoever asks later why."""
+    said = filled(value)
+    if said.strip().lower() in _NO_REASONS or not re.search(r"\w\w", said):
+        raise ValueError(
+            f"{said!r} is no reason; say why in words, as in nobody redrives test events"
+        )
     return said
 
 
@@ -75,6 +89,18 @@ def status(value: object) -> int:
     said = text(value)
     if not re.fullmatch(r"[2-5][0-9]{2}", said):
         raise ValueError(f"{said!r} is not a final HTTP status; write one from 200 to 599")
+    return int(said)
+
+
+def reply_status(value: object) -> int:
+    """A status after which no provider sends the event again."""
+    said = text(value)
+    if not re.fullmatch(r"[2-5][0-9]{2}", said):
+        raise ValueError(f"{said!r} is not a final HTTP status; write one from 200 to 299")
+    if not said.startswith("2"):
+        raise ValueError(
+            f"{said} would make the provider send the event again; write one from 200 to 299"
+        )
     return int(said)
 
 
@@ -147,10 +173,10 @@ def scope(value: object) -> CoreLocation:
 
 
 def content_type(value: object) -> str:
-    """A header value."""
+    """A media type, perhaps with parameters."""
     said = filled(value)
-    if not re.fullmatch(r"[\x20-\x7e]+", said):
-        raise ValueError(f"{said!r} cannot stand in a header; write it as in text/plain")
+    if not re.fullmatch(_MEDIA_TYPE, said):
+        raise ValueError(f"{said!r} is not a media type; write one, as in text/plain")
     return said
 
 
@@ -159,18 +185,19 @@ def read_as(reader: Callable[[str], T]) -> PlainValidator:
     return PlainValidator(lambda value: reader(text(value)))
 
 
-def one_of(choices: type[E]) -> Callable[[object], E]:
-    """One of an enumeration's words."""
+def one_of(choices: type[E], others: str = "") -> Callable[[object], E]:
+    """One of an enumeration's words. `others`: what else the setting takes, for the remedy."""
 
     def choose(value: object) -> E:
         said = text(value)
         words = [str(choice.value) for choice in choices]
         if said in words:
             return choices(said)
-        near = get_close_matches(said, words, 1)
-        if near:
-            raise ValueError(f"{said!r} is not one of {', '.join(words)}; did you mean {near[0]}?")
-        raise ValueError(f"{said!r} means nothing here; write {' or '.join(words)}")
+        if near := get_close_matches(said, words, 1):
+            meant = f"did you mean {near[0]}?" + (f" Or write {others}" if others else "")
+            raise ValueError(f"{said!r} is not one of {', '.join(words)}; {meant}")
+        meant = " or ".join(words) + (f", or {others}" if others else "")
+        raise ValueError(f"{said!r} means nothing here; write {meant}")
 
     return choose
 
@@ -201,11 +228,12 @@ def _words(choices: type[StrEnum]) -> dict[str, Any]:
     return _or_variable({"enum": [str(choice.value) for choice in choices]})
 
 
-def choice(choices: type[StrEnum]) -> tuple[PlainValidator, WithJsonSchema]:
+def choice(choices: type[StrEnum], others: str = "") -> tuple[PlainValidator, WithJsonSchema]:
     """Validator and schema of an enumeration."""
-    return PlainValidator(one_of(choices)), WithJsonSchema(_words(choices))
+    return PlainValidator(one_of(choices, others)), WithJsonSchema(_words(choices))
 
 
+_SPAN = _pattern(r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+")
 _DURATION = {"anyOf": [_pattern(r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+|0"), {"const": 0}]}
 _STRING = {"type": "string"}
 
@@ -213,6 +241,7 @@ Listed = (BeforeValidator(_listed), OneOrMany())
 
 Text = Annotated[str, PlainValidator(text), WithJsonSchema(_STRING)]
 Filled = Annotated[str, PlainValidator(filled), WithJsonSchema({**_STRING, "minLength": 1})]
+Why = Annotated[str, PlainValidator(reason), WithJsonSchema({**_STRING, "minLength": 2})]
 Truth = Annotated[bool, PlainValidator(truth), WithJsonSchema(_or_variable({"type": "boolean"}))]
 Count = Annotated[
     int, PlainValidator(count), WithJsonSchema(_or_variable({"type": "integer", "minimum": 1}))
@@ -222,8 +251,13 @@ Status = Annotated[
     PlainValidator(status),
     WithJsonSchema(_or_variable({"type": "integer", "minimum": 200, "maximum": 599})),
 ]
+ReplyStatus = Annotated[
+    int,
+    PlainValidator(reply_status),
+    WithJsonSchema(_or_variable({"type": "integer", "minimum": 200, "maximum": 299})),
+]
 Duration = Annotated[timedelta, PlainValidator(duration), WithJsonSchema(_DURATION)]
-Span = Annotated[timedelta, PlainValidator(span), WithJsonSchema(_DURATION)]
+Span = Annotated[timedelta, PlainValidator(span), WithJsonSchema(_SPAN)]
 Size = Annotated[int, PlainValidator(size), WithJsonSchema(_pattern("[0-9]+(B|KiB|MiB|GiB)"))]
 Day = Annotated[date, PlainValidator(day), WithJsonSchema(_pattern("[0-9]{4}-[0-9]{2}-[0-9]{2}"))]
 Name = Annotated[str, PlainValidator(name), WithJsonSchema(_pattern(_NAME.pattern))]
@@ -238,4 +272,4 @@ Location = Annotated[CoreLocation, PlainValidator(location), WithJsonSchema(_pat
 Scope = Annotated[CoreLocation, PlainValidator(scope), WithJsonSchema(_STRING)]
 HostHeader = Annotated[str, read_as(addresses.authority), WithJsonSchema(_STRING)]
 WebAddress = Annotated[Url, read_as(addresses.url), WithJsonSchema(_pattern("https?://.+"))]
-ContentType = Annotated[str, PlainValidator(content_type), WithJsonSchema(_STRING)]
+ContentType = Annotated[str, PlainValidator(content_type), WithJsonSchema(_pattern(_MEDIA_TYPE))]

@@ -12,12 +12,14 @@ not know.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gateway.config import yaml_lines
 from gateway.config.document import Document, Value
 from gateway.config.problems import Origin, Path, Problem, dotted
 
 PREFIX = "DEDUP__"
+_INLINE = "write a list as in [POST, PUT], a mapping as in {url: http://127.0.0.1:3000}"
 # Flags that are not called as their setting is.
 _FLAGS: Mapping[str, Path] = {
     "admin": ("admin", "listen"),
@@ -71,6 +73,8 @@ def _parsed(text: str) -> tuple[Value, list[Problem]]:
     if not text.lstrip().startswith(("[", "{")) or text.lstrip().startswith("[::"):
         return text, []
     document, problems = yaml_lines.read(f"value: {text}", "")
+    if problems and not document.root:  # the parser gave up; what it advises is for a file
+        problems = [replace(one, remedy=_INLINE) for one in problems]
     return document.root.get("value", ""), problems
 
 

@@ -167,7 +167,7 @@ class _Loading:
                 self._note(relations.memory_faults(one, here, memory))
         if self.problems:
             raise ConfigError(self._sorted())
-        return self._loaded(settings, built)
+        return self._loaded(settings, built, today)
 
     def _validated(self) -> Settings | None:
         """The settings; with something in place of what is wrong, so that the rest is looked at."""
@@ -203,11 +203,12 @@ class _Loading:
 
         return sorted(self.problems, key=place)
 
-    def _loaded(self, settings: Settings, built: tuple[Route, ...]) -> Loaded:
+    def _loaded(self, settings: Settings, built: tuple[Route, ...], today: date) -> Loaded:
         notices = [self.document.problem(fault) for fault in advice.process_faults(settings)]
         shortfalls = []
         for here, one, route in _numbered(settings, built):
-            notices += [self.document.problem(fault) for fault in advice.faults(one, route, here)]
+            said = advice.faults(one, route, here, today)
+            notices += [self.document.problem(fault) for fault in said]
             if short := advice.short_retention(one, route, here):
                 shortfalls.append(self.document.problem(short))
         files = (*self.files, *self._certificates(settings, built))

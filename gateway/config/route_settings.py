@@ -20,6 +20,7 @@ from gateway.config.kinds import (
     Method,
     Name,
     RawPath,
+    ReplyStatus,
     Scope,
     Size,
     Span,
@@ -27,6 +28,7 @@ from gateway.config.kinds import (
     Text,
     Truth,
     WebAddress,
+    Why,
     choice,
 )
 from gateway.core.route import Mode, OnMissingId, OnStoreDown
@@ -68,7 +70,7 @@ class UpstreamSettings(Strict):
 
     url: WebAddress
     """http or https, host, port, and a path if it should replace the route's. Without a path the
-    consumer sees the target as it came. No query, no user name."""
+    consumer sees the target as it came. No query, no user name, no placeholders in braces."""
     timeout: Span = written("30s")
     """The longest that one forward may take, from its first byte written to the last of the reply.
     Too short, and slow successes become doubtful: their next delivery is forwarded again, marked.
@@ -120,10 +122,10 @@ class PromiseSettings(Strict):
 class FixedReplySettings(Strict):
     """One reply for all duplicates."""
 
-    status: Status = written("200")
+    status: ReplyStatus = written("200")
     """200 to 299. Anything else would make the provider send the event again."""
     content_type: ContentType = written("text/plain")
-    """The reply's Content-Type. Some providers insist on theirs."""
+    """The reply's Content-Type, a media type. Some providers insist on theirs."""
     body: Text = written("")
     """The reply's body. Providers that want a fixed text repeat the event until they read it."""
 
@@ -135,12 +137,15 @@ class DuplicateReply(StrEnum):
     REPLAY = "replay"
 
 
+_OWN_REPLY = "{status: 200, content_type: text/plain, body: TEXT}"
+
+
 def _reply_tag(value: Any) -> str:
     return "(mapping)" if isinstance(value, dict | FixedReplySettings) else "(text)"
 
 
 Reply = Annotated[
-    Annotated[DuplicateReply, *choice(DuplicateReply), Tag("(text)")]
+    Annotated[DuplicateReply, *choice(DuplicateReply, _OWN_REPLY), Tag("(text)")]
     | Annotated[FixedReplySettings, Tag("(mapping)")],
     Discriminator(_reply_tag),
 ]
@@ -182,8 +187,9 @@ class RouteSettings(Strict):
     """How long an event is remembered after it was settled. Default: a quarter more than retry
     horizon, redrive window and own_replay together; 60d without a promise. Too short, and late
     duplicates are forwarded as new."""
-    accept_short_retention: Filled | None = None
-    """The reason why a retention below that sum is meant. Default: none, and `check` fails."""
+    accept_short_retention: Why | None = None
+    """The reason, in words, why a retention below that sum is meant. Default: none, and `check`
+    fails."""
     missing_id: Annotated[OnMissingId, *choice(OnMissingId)] = written("forward")
     """A delivery without a usable id: `forward` lets it through unprotected, `refuse` answers 400,
     which loses it for good when the provider really sends such events."""

@@ -57,13 +57,14 @@ class StoreSettings(Strict):
     """Where claims are kept: one Postgres for all gateways that share their memory."""
 
     dsn: Filled | None = None
-    """A Postgres of your own (15 or later), as in postgresql://user:password@host/database."""
+    """A Postgres of your own (15 or later), as in postgresql://user:password@host/database.
+    @ # / ? in the password are percent-encoded, as in %40 for @."""
     embedded: Filled | None = None
     """A folder for a Postgres of the gateway's own, on this machine. Two gateways with an embedded
     store each have two memories, and let an event through once each."""
     user: Filled | None = None
     """The system user that runs the embedded Postgres when the gateway runs as root. Default:
-    postgres if there is one, else nobody."""
+    postgres if there is one, else nobody. It must be able to enter the folder."""
     keep_ids: Truth = written("true")
     """Whether claims keep the first 255 characters of their event id, for people. `false` saves a
     third of the space, and nobody can look up which event a claim was."""

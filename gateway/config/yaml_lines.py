@@ -7,6 +7,7 @@ aliases and merge keys work. No value is interpreted here (see `document`).
 from __future__ import annotations
 
 import yaml
+from yaml.reader import ReaderError
 
 from gateway.config.document import Document, Value
 from gateway.config.problems import Origin, Path, Problem, dotted
@@ -60,6 +61,10 @@ def read(text: str, name: str) -> tuple[Document, list[Problem]]:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         message, remedy = _in_our_words(str(error.problem))
         reader.wrong((), line, f"not YAML: {message}", remedy)
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        message = f"not YAML: has the invisible character U+{ord(text[error.position]):04X}"
+        reader.wrong((), line, message, "remove it, or save the file as plain UTF-8")
     except yaml.YAMLError as error:
         reader.wrong((), None, f"not YAML: {error}".replace("\n", " "), "save it as plain UTF-8")
     except RecursionError:

@@ -76,7 +76,7 @@ NOWHERE = [
     ("DEDUP__LIMIT__CONNECTIONS", "5", "limit: unknown setting; did you mean limits?"),
     ("DEDUP__ROUTES__0__MOD", "observe", "routes.0.mod: unknown setting; did you mean mode?"),
     ("DEDUP__ROUTES__4__MODE", "observe",
-     "routes.4.mode: cannot be set, routes has 1 items, so the next index is 1; "
+     "routes.4.mode: cannot be set, routes has 1 item, so the next index is 1; "
      "set the whole of it instead"),
     ("DEDUP__ROUTES__FIRST__MODE", "observe",
      "routes.first.mode: cannot be set, routes is a list, and 'first' is not an index; "
@@ -90,7 +90,7 @@ NOWHERE = [
      "drain_delay: '5' has no unit; write 5s if seconds are meant"),
     ("DEDUP__ROUTES__0__METHODS", "[POST",
      "not YAML: braces or brackets are not closed; "
-     'quote a value that has some, as in "${NAME}"'),
+     "write a list as in [POST, PUT], a mapping as in {url: http://127.0.0.1:3000}"),
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import date
 
 import pytest
 
@@ -60,6 +61,8 @@ WARNINGS = [
     (f"{PROMISE[:-1]}, timeout: 7s}}", "routes.0.upstream.slot_timeout: the provider hangs up"),
     (f"{PROMISE[:-1]}, timeout: 1s}}", "routes.0.promise.timeout: 1s leaves no time to wait"),
     ("methods: [PUT, DELETE]", "routes.0.methods: lacks POST"),
+    ("success_status: [208, 409, 429, 500]",
+     "routes.0.success_status: has 429, 500, with which consumers say that they failed"),
     ("mode: observe\nmissing_id: refuse", "routes.0.missing_id: has no effect in observe"),
     ("mode: observe\non_store_down: forward", "routes.0.on_store_down: has no effect in observe"),
 ]  # fmt: skip
@@ -78,6 +81,27 @@ def test_a_trust_in_everybody_is_a_warning(read: Read, everybody: str) -> None:
     assert len(said) == 1
     assert "gateway.yaml:2: trusted_proxies.1: " in said[0]
     assert "trusts everybody" in said[0]
+
+
+@pytest.mark.parametrize("host", ["keep", "Original"])
+def test_a_word_that_people_write_for_preserve_is_a_warning(read: Read, host: str) -> None:
+    (said,) = read(whole().replace('3000"}', f'3000", host: {host}}}')).warnings
+    assert f"routes.0.upstream.host: '{host}' is sent to the consumer as a host's name" in said
+
+
+@pytest.mark.parametrize("host", ["preserve", "upstream", "shop", "keep.example"])
+def test_other_hosts_are_names_without_a_warning(read: Read, host: str) -> None:
+    assert read(whole().replace('3000"}', f'3000", host: {host}}}')).warnings == ()
+
+
+@pytest.mark.parametrize(("day", "old"), [("2024-08-24", True), ("2024-08-25", False)])
+def test_a_promise_that_nobody_has_looked_at_for_two_years_is_a_warning(
+    read: Read, day: str, old: bool
+) -> None:
+    text = whole(route=PROMISE.replace("2026-08-25", day))
+    said = "\n".join(read(text, today=date(2026, 8, 25)).warnings)
+    assert (f"routes.0.promise.checked: {day} is more than two years ago" in said) is old
+    assert read(text).warnings == ()
 
 
 def test_check_shows_the_methods_that_carry_events(read: Read) -> None:
@@ -185,7 +209,7 @@ UNUSABLE = [
     ("json:/a", b'{"a": []}', "is a list"),
     ("json:/a/b", b'{"a": 5}', "'b' is looked for inside of what is a number"),
     ("json:/a/b", b'{"a": []}', "'b' is looked for in a list; write an index, as in /0"),
-    ("json:/a/1", b'{"a": [1]}', "the list has 1 items"),
+    ("json:/a/1", b'{"a": [1]}', "the list has 1 item"),
     ("form:a", b"b=1&c=2", "there is no field 'a', but b, c"),
     ("form:a", b"a=&c=2", "is blank"),
     ("query:a", b"", "there is no field 'a', but q"),
@@ -254,6 +278,14 @@ def test_a_sample_is_text_and_data(read: Read) -> None:
     found = try_sample(read(whole()), "orders", BODY)
     assert "event id                 evt_1" in sample.as_text(found)
     assert json.loads(sample.as_json(found))["event_id"] == "evt_1"
+
+
+def test_the_schema_allows_no_more_than_the_program_does() -> None:
+    definitions = schema()["$defs"]
+    status = definitions["FixedReplySettings"]["properties"]["status"]["anyOf"][0]
+    assert (status["minimum"], status["maximum"]) == (200, 299)
+    timeout = json.dumps(definitions["UpstreamSettings"]["properties"]["timeout"])
+    assert "const" not in timeout
 
 
 def test_every_setting_in_the_schema_says_what_it_is() -> None:

@@ -90,6 +90,8 @@ UNREADABLE = [
     ('a: "b', "gateway.yaml:1: not YAML: a quotation mark is not closed; close it"),
     ("a: 1\n---\nb: 2", "gateway.yaml:2: not YAML: more than one document; "
      "keep one in the file, without ---"),
+    ("a: 1\nb: x\0y", "gateway.yaml:2: not YAML: has the invisible character U+0000; remove it, "
+     "or save the file as plain UTF-8"),
     ("- a", "gateway.yaml:1: not a mapping; write settings as name: value"),
 ]  # fmt: skip
 
