@@ -14,11 +14,6 @@ from cryptography.x509.oid import NameOID
 # TLS compares with the wall clock, whatever ours says.
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 FAR_AHEAD = LONG_AGO + timedelta(days=36_500)
-# From Python 3.13 on, a client refuses what RFC 5280 does: no use of the key, no identifiers.
-_USES = (
-    "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
-    "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +31,9 @@ class Authority:
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        signing = dict.fromkeys(_USES, False) | {"key_cert_sign": True, "crl_sign": True}
         certificate = (
             self._begun(self._name, self._key.public_key(), FAR_AHEAD)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(x509.KeyUsage(**signing), critical=True)
             .sign(self._key, hashes.SHA256())
         )
         self.cert = str(directory / f"{name}.pem")
@@ -79,9 +72,4 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(LONG_AGO)
             .not_valid_after(until)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
-                critical=False,
-            )
         )
