@@ -152,13 +152,16 @@ class Gateway:
     async def run_until_stopped(self) -> None:
         """Until SIGTERM or SIGINT.
 
-        SIGHUP reloads; without a file it says that the terminal is gone, and ends us as well.
+        SIGHUP reloads; without a file it says that the terminal is gone, and ends us as well unless
+        it is ignored, as under nohup.
         """
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(sign, self._stop.set)
-        hang_up = self._stop.set if self._reloading is None else self._reloading.ask
-        loop.add_signal_handler(signal.SIGHUP, hang_up)
+        if self._reloading is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._reloading.ask)
+        elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGHUP, self._stop.set)
         await self._stop.wait()
 
     async def stop(self) -> None:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import asyncpg
 import typer
-import uvloop
 from rich.console import Console
 from typer.core import TyperGroup
 
@@ -35,7 +36,17 @@ INTERRUPTED = 130
 
 
 class Verbs(TyperGroup):
-    """All commands: their mistakes and Ctrl-C end each of them alike."""
+    """All commands: their mistakes, Ctrl-C and a screen that takes nothing end each alike."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """As the library does; a full disk or a closed terminal is a sentence and no traceback."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            _discard_output()
+            with suppress(OSError):
+                typer.echo(sentence(error), err=True)
+            raise SystemExit(FOUND) from None
 
     def invoke(self, ctx: Any) -> Any:
         """As the library does; interrupted, with the exit code that shells have for it."""
@@ -52,6 +63,7 @@ app = typer.Typer(
     help="A reverse proxy that lets each webhook event through to an unmodified consumer once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its boxes show a switch as one that takes a <bool>
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -74,7 +86,7 @@ def _root(
         raise typer.Exit
 
 
-@app.command()
+@app.command(short_help="Run the gateway.")
 def serve(
     config: ConfigOption = None,
     upstream: Annotated[
@@ -123,7 +135,7 @@ def serve(
     _run(lambda: process.serve(loaded, reread))
 
 
-@app.command()
+@app.command(short_help="Read the configuration and say what it means.")
 def check(
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -138,7 +150,7 @@ def check(
     raise typer.Exit(FOUND if findings.unsafe else 0)
 
 
-@app.command("try")
+@app.command("try", short_help="Show what the gateway would make of a sample request.")
 def try_(
     sample_file: Annotated[
         str,
@@ -197,11 +209,11 @@ def migrate(
     _print("\n".join(f"applied {name}" for name in applied) or "nothing to do")
 
 
-@app.command()
+@app.command(short_help="Show the three shapes of duplicates.")
 def demo() -> None:
     """Show the three shapes of duplicates, against a consumer directly and through the gateway."""
     logs.configure(quiet=True)
-    raise typer.Exit(uvloop.run(run_demo(Console(), FULL)))
+    raise typer.Exit(process.run_waiting(lambda: run_demo(_screen(), FULL)))
 
 
 @app.command("sample", hidden=True)
@@ -209,7 +221,7 @@ def sample_(config: ConfigOption = None) -> None:
     """Run the embedded store, a sample consumer and the gateway in front of it."""
     logs.configure(quiet=True)  # the screen is for the lines that say what to try
     loaded = sources.read(config)
-    _run(lambda: run_sample(loaded, Console(), lambda: f"evt_{secrets.token_hex(6)}"))
+    _run(lambda: run_sample(loaded, _screen(), lambda: f"evt_{secrets.token_hex(6)}"))
 
 
 def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
@@ -220,8 +232,24 @@ def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
     raise typer.Exit(code)
 
 
+def _screen() -> Console:
+    """Without colours for numbers and paths: a colour says that something is wrong, or well."""
+    return Console(highlight=False)
+
+
 def _print(text: str) -> None:
     typer.echo(text)
+
+
+def _discard_output() -> None:
+    """What is still buffered would fail once more when the interpreter ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _fail(code: int, message: str) -> NoReturn:

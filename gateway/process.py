@@ -1,10 +1,12 @@
 """The process around a gateway: its limits, its collector, and how it ends.
 
-SIGTERM and Ctrl-C end a start that is still under way too, and then leave nothing running.
+SIGTERM, Ctrl-C and a terminal that is closed end a start that is still under way too, and then
+leave nothing running.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -33,8 +35,31 @@ log = logging.getLogger("gateway.app")
 def run(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Run it in a loop of its own; the exit code. Raises KeyboardInterrupt and SystemExit."""
     _allow_open_files()
-    signal.signal(signal.SIGTERM, _end)
+    for sign in _endings():
+        signal.signal(sign, _end)
     return uvloop.run(work())
+
+
+def run_waiting(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """The same for what never blocks: it ends where it waits, and so puts all of it away."""
+    ended_by: list[int] = []
+
+    async def main() -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def end(number: int) -> None:
+            ended_by.append(number)
+            task.cancel()
+
+        for sign in _endings():
+            loop.add_signal_handler(sign, end, sign)
+        return await work()
+
+    try:
+        return uvloop.run(main())
+    except asyncio.CancelledError:
+        raise SystemExit(128 + ended_by[0]) from None
 
 
 async def serve(loaded: Loaded, reread: Callable[[], Loaded] | None) -> int:
@@ -56,6 +81,12 @@ async def serve(loaded: Loaded, reread: Callable[[], Loaded] | None) -> int:
 def exit_code(error: Exception) -> int:
     """Of a failed start: a store that cannot run, or an address, a file, a DSN of no use."""
     return STORE_AWAY if isinstance(error, EmbeddedError) else USAGE
+
+
+def _endings() -> list[signal.Signals]:
+    """Besides Ctrl-C; under nohup the end of the terminal is none."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM] if ignored else [signal.SIGTERM, signal.SIGHUP]
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

@@ -32,7 +32,7 @@ async def run_demo(console: Console, scale: Scale) -> int:
         try:
             through = await _play(THROUGH, shapes, room, progress)
         except ProgramFailed as failure:
-            console.print(str(failure), style="red", markup=False, highlight=False)
+            console.print(str(failure), style="red", markup=False)
             return 1
     console.print()
     console.print(table(directly, through))
@@ -41,9 +41,8 @@ async def run_demo(console: Console, scale: Scale) -> int:
         console.print(problem, style="bold red")
     if not found:
         console.print(
-            "Through the gateway each event had exactly one effect, and its provider was told so.",
+            "Through the gateway each event had exactly one effect,\nand its provider was told so.",
             style="green",
-            soft_wrap=True,
         )
     return 1 if found else 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 
 from rich.console import Console
@@ -42,15 +42,20 @@ async def run_sample(loaded: Loaded, console: Console, new_id: Callable[[], str]
         try:
             addresses = await gateway.start()
         except (KeyboardInterrupt, asyncio.CancelledError):
-            console.print("Stopped.")
+            with suppress(OSError):
+                console.print("Stopped.")
             raise
         _show(loaded.routes[0], addresses, console, new_id())
         await gateway.run_until_stopped()
     stats = consumer.stats()
-    console.print(
-        f"Stopped. The consumer had {stats['requests']} requests, {stats['effects']} effects."
-    )
+    requests, effects = (_counted(stats[f"{what}s"], what) for what in ("request", "effect"))
+    with suppress(OSError):  # the terminal may have been closed, which is what ended us
+        console.print(f"Stopped. The consumer had {requests} and {effects}.")
     return 0
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _show(route: Route, addresses: Addresses, console: Console, event_id: str) -> None:
@@ -63,16 +68,15 @@ def _show(route: Route, addresses: Addresses, console: Console, event_id: str) -
         rows.append(("metrics", f"http://{addresses.admin}/metrics"))
     console.print()
     for what, address in rows:
-        console.print(f"  {what:<22} {address}", highlight=False, soft_wrap=True)
+        console.print(f"  {what:<22} {address}", soft_wrap=True)
     console.print(
         "\nSend this twice: Dedup-Verdict in the reply says first, then duplicate,\n"
         "and the consumer counts one effect:\n",
-        highlight=False,
     )
     # In two lines, because a terminal would break a longer one anywhere; a shell joins them again.
     for line in (
         f"  curl -i {hooks} \\",
         f"""    -d '{{"event_id": "{event_id}", "type": "order.paid"}}'""",
     ):
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+        console.print(line, soft_wrap=True, markup=False)
     console.print("\nCtrl-C stops everything.")

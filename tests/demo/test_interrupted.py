@@ -1,13 +1,17 @@
-"""Ctrl-C, which a terminal sends to its whole group of processes, during a first start."""
+"""Ctrl-C, which a terminal sends to its whole group of processes, and the end of the terminal."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
+import pty
 import signal
+import socket
 import sys
-from asyncio.subprocess import PIPE, Process
+import termios
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
 
 import pytest
@@ -51,7 +55,9 @@ def _working_below(place: Path) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 async def test_a_first_start_that_is_interrupted_ends_at_once_and_leaves_nothing(
     sign: signal.Signals, code: int
 ) -> None:
@@ -70,11 +76,77 @@ async def test_a_first_start_that_is_interrupted_ends_at_once_and_leaves_nothing
         assert _working_below(room) == []
 
 
-async def test_the_demo_is_interrupted_without_a_trace_of_it() -> None:
+@pytest.mark.parametrize(
+    ("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+async def test_the_demo_is_interrupted_without_a_trace_of_it(
+    sign: signal.Signals, code: int
+) -> None:
     with temporary_room() as room:
         process = await _program("demo", TMPDIR=str(room))
         # The directory of its gateway is made before anything is sent.
         await eventually(lambda: any(room.iterdir()), within=30)
-        _, err = await _end(process, signal.SIGINT)
-        assert (process.returncode, "Traceback" in err) == (130, False), err
+        _, err = await _end(process, sign)
+        assert (process.returncode, "Traceback" in err) == (code, False), err
         await eventually(lambda: not any(room.iterdir()) and not _working_below(room), within=5)
+
+
+def _settings(room: Path) -> dict[str, str]:
+    """The sample's, out of the way of whatever runs here."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        upstream = f"http://127.0.0.1:{free.getsockname()[1]}"
+    return {
+        "DEDUP__STORE__EMBEDDED": str(room / "store"),
+        "DEDUP__LISTEN": "127.0.0.1:0",
+        "DEDUP__ADMIN__LISTEN": "127.0.0.1:0",
+        "DEDUP__ROUTES__0__UPSTREAM__URL": upstream,
+    }
+
+
+SAMPLE = ("sample", "--config", str(Path(__file__).parents[2] / "config" / "demo.yaml"))
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")
+async def test_a_sample_whose_terminal_is_closed_ends_and_leaves_nothing_running() -> None:
+    with temporary_room() as room:
+        terminal, its_end = pty.openpty()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "gateway", *SAMPLE,
+            stdin=its_end, stdout=its_end, stderr=its_end, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(its_end, termios.TIOCSCTTY, 0),
+            env=os.environ | _settings(room),
+        )  # fmt: skip
+        os.close(its_end)
+        shown = b""
+        while b"Ctrl-C stops everything" not in shown:
+            shown += await asyncio.to_thread(os.read, terminal, 4096)
+        os.close(terminal)
+        try:
+            await asyncio.wait_for(process.wait(), 30)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        # 129 where it comes so early that the loop does not listen for signals yet.
+        assert process.returncode in (0, 129)
+        assert _working_below(room) == []
+
+
+async def test_a_sample_that_ignores_the_end_of_its_terminal_goes_on() -> None:
+    with temporary_room() as room:
+        process = await asyncio.create_subprocess_exec(
+            "nohup", sys.executable, "-m", "gateway", *SAMPLE,
+            stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True,
+            env=os.environ | _settings(room) | {"PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+        assert process.stdout is not None
+        await asyncio.wait_for(process.stdout.readuntil(b"Ctrl-C stops everything"), 60)
+        os.killpg(process.pid, signal.SIGHUP)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(process.wait(), 1)
+        out, _ = await _end(process, signal.SIGTERM)
+        assert (process.returncode, out.splitlines()[-1]) == (
+            0,
+            "Stopped. The consumer had 0 requests and 0 effects.",
+        )
