@@ -20,6 +20,8 @@ UNREADABLE = [
     ("postgresql://u:hunter2@::1/d", "port ':1' is not a number"),
     ("postgresql://u:hunter2@[::1]:x/d", "port 'x' is not a number"),
     ("postgresql://u:hunter2@[::1/d", "has a host that cannot be read; write a name, or [::1]"),
+    ("postgresql://u:hunter2?user=2@h/d", "the port is not a number"),
+    ("postgresql://u:hunter2@h/d#2", MISPLACED),
     ("postgresql://u:hunter2@a,,b/d", "has a host without a name; write host1,host2"),
     ("postgresql:///d?host=a,b&port=1,x", "port 'x' is not a number"),
     ("postgresql://u:hunter2@h/d?statement_cache_size=many", "statement_cache_size is not a"),
