@@ -25,6 +25,7 @@ from gateway.core.location import Literal as Fixed
 from gateway.core.location import Location as CoreLocation
 from gateway.core.location import parse_location
 
+ONE_VALUE = 'write one value, in "quotes" if it has {, [ or ": " in it'
 _VARIABLE = r"\$\{.+\}"
 _LOCATION = r"(header|json|form|query|literal):.+|sha256\(.+\)"
 # What webhooks and health checks use. A misspelled method would leave its events unprotected.
@@ -44,7 +45,7 @@ def text(value: object) -> str:
             raise ValueError("has a NUL in it, which nothing takes; remove it")
         return value
     kind = "a mapping" if isinstance(value, dict) else "a list"
-    raise ValueError(f'is {kind} here; write one value, in "quotes" if it has {{, [ or ": " in it')
+    raise ValueError(f"is {kind} here; {ONE_VALUE}")
 
 
 def filled(value: object) -> str:

@@ -17,6 +17,11 @@ class Origin:
     """A file's name, `environment DEDUP__MODE`, `flag --listen`."""
     line: int | None = None
 
+    @property
+    def from_environment(self) -> bool:
+        """Whether a variable set it."""
+        return self.source.startswith("environment ")
+
     def __str__(self) -> str:
         return self.source if self.line is None else f"{self.source}:{self.line}"
 

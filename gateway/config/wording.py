@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from gateway.config.addresses import redacted
 from gateway.config.document import Document
+from gateway.config.kinds import ONE_VALUE
 from gateway.config.problems import Fault, Path, dotted
 from gateway.config.settings import Settings
 
@@ -41,6 +42,9 @@ def faults(error: ValidationError, document: Document) -> list[Fault]:
         message, remedy = _said(one["type"], one, path)
         if message == _NO_MAPPING and (inside := _INSIDE.get(str(path[-1]))):
             remedy = _as_mapping(str(path[-1]), inside, document.text(path))
+        if remedy == ONE_VALUE and document.origin(path).from_environment:
+            # Quotes around all of a variable would be part of the value.
+            remedy = f"set {dotted(path[:-1])} as a whole, and in it this value in quotes"
         found.append(Fault(path, message, remedy))
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Dsn, Embedded, load
-from gateway.core.route import Mode
+from gateway.core.route import FixedReply, Mode
 from tests.config.conftest import Mistakes, Read, whole
 
 
@@ -45,11 +45,13 @@ def test_a_variable_may_hold_a_whole_list_or_mapping(read: Read) -> None:
             "DEDUP__ROUTES__0__METHODS": "[DELETE]",
             "DEDUP__STORE": '{dsn: "postgresql://h/d"}',
             "DEDUP__TRUSTED_PROXIES": '["10.0.0.0/8", "::1"]',
+            "DEDUP__ROUTES__0__DUPLICATE_REPLY": r'{body: "{\"ok\": true}"}',
         },
     )
     assert loaded.routes[0].methods == {"DELETE"}
     assert loaded.store == Dsn("postgresql://h/d")
     assert len(loaded.trusted_proxies) == 2
+    assert loaded.routes[0].duplicate_reply == FixedReply(200, "text/plain", b'{"ok": true}')
 
 
 def test_variables_alone_are_a_configuration() -> None:
@@ -88,6 +90,9 @@ NOWHERE = [
     ("DEDUP__A____B", "x", "a..b: names no setting; write DEDUP__A__B for a.b"),
     ("DEDUP__DRAIN_DELAY", "5",
      "drain_delay: '5' has no unit; write 5s if seconds are meant"),
+    ("DEDUP__ROUTES__0__DUPLICATE_REPLY__BODY", '{"ok": true}',
+     "routes.0.duplicate_reply.body: is a mapping here; "
+     "set routes.0.duplicate_reply as a whole, and in it this value in quotes"),
     ("DEDUP__ROUTES__0__METHODS", "[POST",
      "not YAML: braces or brackets are not closed; "
      "write a list as in [POST, PUT], a mapping as in {url: http://127.0.0.1:3000}"),
