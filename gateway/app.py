@@ -23,6 +23,7 @@ from typing import Any
 import orjson
 
 from gateway import __version__, failpoints
+from gateway.binding import bind
 from gateway.certificates import Certificates
 from gateway.config import Embedded, Loaded
 from gateway.core.route import OnStoreDown, Route
@@ -175,19 +176,16 @@ class Gateway:
         log.info("stopped")
 
     async def _listen(self) -> Addresses:
-        bound = []
         page = Admin(self.metrics.render, self._readiness)
         self._exit.push_async_callback(page.close)
-        place = self._loaded.admin
-        host, port = await page.listen(place.host, place.port, self._certificates.context(place))
-        admin = _announce("admin", host, port)
+        place, tls = self._loaded.admin, self._certificates.context
+        admin = await bind(page.listen, place, tls(place), admin=True)
         self._exit.push_async_callback(self._routing.close)
         self._exit.push_async_callback(self._ingress.close)
-        for place in self._loaded.listen:
-            host, port = await self._ingress.listen(
-                place.host, place.port, self._certificates.context(place)
-            )
-            bound.append(_announce("deliveries", host, port))
+        bound = [
+            await bind(self._ingress.listen, place, tls(place), admin=False)
+            for place in self._loaded.listen
+        ]
         return Addresses(tuple(bound), admin)
 
     async def _drain(self) -> None:
@@ -277,12 +275,6 @@ def _limits(loaded: Loaded) -> Limits:
         body_memory=loaded.limits.body_memory,
         body_timeout=loaded.limits.body_timeout,
     )
-
-
-def _announce(what: str, host: str, port: int) -> str:
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    log.info("listening", extra={"what": what, "address": address})
-    return address
 
 
 async def _within(wait: Coroutine[Any, Any, Any], seconds: float) -> bool:

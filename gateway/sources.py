@@ -66,7 +66,8 @@ def one_route(
     """Without a file: `given` are upstream, path and event_id. Raises Unusable and ConfigError."""
     there = {name: value for name, value in given.items() if value is not None}
     if config is not None:
-        raise Unusable(f"--config and {_named(there)} do not go together; leave out one of them")
+        others = _named(there)
+        raise Unusable(f"--config does not go with {others}; leave out --config, or {others}")
     if missing := [name for name in given if name not in there]:
         raise Unusable(
             f"without a file, serve needs {_named(missing)} beside {_named(there)}, as in "

@@ -13,7 +13,8 @@ from typer.testing import CliRunner, Result
 
 from gateway import cli, process, sources
 from gateway.failures import sentence
-from gateway.store import multihost
+from gateway.store import cluster, multihost, programs
+from gateway.store.embedded import EmbeddedError
 
 FILE = """\
 store: {dsn: "${DATABASE_URL}"}
@@ -72,9 +73,12 @@ ALONE = [
     (ROUTE[:4], "serve needs --event-id beside --upstream and --path, as in"),
     (
         [*ROUTE, "--config", "x"],
-        "--config and --upstream and --path and --event-id do not go together",
+        "leave out --config, or --upstream and --path and --event-id\n",
     ),
-    (["--path", "/x", "--config", "x"], "--config and --path do not go together"),
+    (
+        ["--path", "/x", "--config", "x"],
+        "--config does not go with --path; leave out --config, or --path",
+    ),
 ]
 
 
@@ -183,7 +187,42 @@ async def test_the_reason_why_a_start_failed_is_logged_before_its_end(
     assert await process.serve(sources.one_route(None, given, away), None) == 2
     told = [record.getMessage() for record in caplog.records]
     assert told[-2:] == ["start_failed", "stopped"]
-    assert vars(caplog.records[-2])["detail"] == f"cannot listen on {taken}: Address already in use"
+    assert vars(caplog.records[-2])["detail"] == (
+        f"cannot listen on {taken}: Address already in use;"
+        " write another address under listen, or --listen HOST:PORT"
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "remedy"),
+    [("listen", "under listen, or --listen"), ("admin", "under admin.listen, or --admin")],
+)
+@pytest.mark.parametrize("host", ["taken", "nowhere.invalid:1"])
+async def test_an_address_that_cannot_be_had_is_named_with_its_setting(
+    taken: str, setting: str, remedy: str, host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"upstream": "http://127.0.0.1:3", "path": "/", "event_id": "json:/id"}
+    flags = {"store.dsn": "postgresql://u@127.0.0.1:1/d", "listen": "127.0.0.1:0"}
+    flags |= {"admin": "127.0.0.1:0", setting: taken if host == "taken" else host}
+    assert await process.serve(sources.one_route(None, given, flags), None) == 2
+    (detail,) = [vars(line)["detail"] for line in caplog.records if line.msg == "start_failed"]
+    assert detail.startswith("cannot listen on " + flags[setting])
+    assert remedy in detail
+
+
+def test_a_usual_place_that_cannot_be_made_is_not_advised(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "file").touch()
+    closed = cluster.Layout((folder / "file" / "store").resolve())
+    who = programs.account(None, folder)
+    with pytest.raises(EmbeddedError) as caught:
+        cluster.prepare(closed, who, folder / "file" / "store")
+    assert str(caught.value).endswith(
+        "; name another folder by --embedded FOLDER or store.embedded"
+    )
+    with pytest.raises(EmbeddedError, match="such as /elsewhere$"):
+        cluster.prepare(closed, who, Path("/elsewhere"))
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,9 @@ SOCKET_DIRECTORY_MAX = 107 - len("/.s.PGSQL.5432.lock")
 LOG_KEPT = 8 * 2**20  # bytes; a log this long is set aside at the next start, replacing the last
 
 
+ELSEWHERE = "name another folder by --embedded FOLDER or store.embedded"
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The names below the data directory."""
@@ -74,15 +77,14 @@ def occupy(layout: Layout) -> int:
     try:
         held = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise EmbeddedError(f"cannot write in {data}: {error.strerror}; choose another") from error
+        raise EmbeddedError(f"cannot write in {data}: {error.strerror}; {ELSEWHERE}") from error
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.read(held, 20).decode(errors="replace").strip() or "unknown"
         os.close(held)
         raise EmbeddedError(
-            f"{data} is in use by another process ({holder}); stop that one, or give this one"
-            " a directory of its own"
+            f"{data} is in use by another process ({holder}); stop that one, or {ELSEWHERE}"
         ) from None
     os.ftruncate(held, 0)
     os.write(held, f"{os.getpid()}\n".encode())
@@ -90,7 +92,7 @@ def occupy(layout: Layout) -> int:
 
 
 def prepare(layout: Layout, who: Account, otherwise: Path) -> None:
-    """Make the directory, or find it fit. `otherwise` is the place to name when it is not.
+    """Make the directory, or find it fit. `otherwise` is the place to name when it is not, too.
 
     Raises EmbeddedError. Changes the mode of no directory that was there before.
     """
@@ -105,13 +107,12 @@ def prepare(layout: Layout, who: Account, otherwise: Path) -> None:
         strangers = [entry.name for entry in os.scandir(data)] if not layout.lock.exists() else []
     except OSError as error:
         raise EmbeddedError(
-            f"cannot make or read {error.filename}: {error.strerror}; write another place for the"
-            f" data, such as {otherwise}"
+            f"cannot make or read {error.filename}: {error.strerror}; {_elsewhere(data, otherwise)}"
         ) from error
     if strangers:
         raise EmbeddedError(
-            f"{data} holds other files ({min(strangers)}, ...) and was not made by us; write an"
-            " empty or a new directory"
+            f"{data} holds other files ({min(strangers)}, ...) and was not made by us;"
+            f" {ELSEWHERE}, an empty or a new one"
         )
     _require_reach(data, data, who, otherwise)
 
@@ -119,9 +120,15 @@ def prepare(layout: Layout, who: Account, otherwise: Path) -> None:
 def _require_reach(directory: Path, data: Path, who: Account, otherwise: Path) -> None:
     if who.switch and (closed := who.blocked_at(directory)) is not None:
         raise EmbeddedError(
-            f"Postgres runs as user {who.name}, who cannot enter {closed}; write another place for"
-            f" the data than {data}, such as {otherwise}"
+            f"Postgres runs as user {who.name}, who cannot enter {closed};"
+            f" {_elsewhere(data, otherwise)}"
         )
+
+
+def _elsewhere(data: Path, otherwise: Path) -> str:
+    """The usual place is no advice to somebody for whom it is the one that failed."""
+    usual = "" if data == otherwise.resolve() else f", such as {otherwise}"
+    return f"{ELSEWHERE}{usual}"
 
 
 def complaints(said: str) -> str:

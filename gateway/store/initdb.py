@@ -33,8 +33,8 @@ def initialise(layout: Layout, programs: Programs, who: Account, *, sync: bool) 
     if found != str(programs.major):
         raise EmbeddedError(
             f"{layout.cluster} was made by PostgreSQL {found}, and {programs.bin} is"
-            f" {programs.version}. Set PG_BIN to the bin directory of a PostgreSQL {found}; or, to"
-            f" move on, pg_dumpall with that one and load the dump into a new data directory"
+            f" {programs.version}. Set PG_BIN to the bin folder of a PostgreSQL {found}; or, to"
+            f" move on, pg_dumpall with that one and load the dump into a new folder"
         )
 
 

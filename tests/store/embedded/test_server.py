@@ -49,7 +49,9 @@ async def test_a_directory_in_use_is_refused_and_its_user_named(server: Make, pl
     running = server()
     dsn = running.start()
 
-    with pytest.raises(EmbeddedError, match=rf"in use by another process \({os.getpid()}\)"):
+    with pytest.raises(
+        EmbeddedError, match=rf"in use by another process \({os.getpid()}\).*--embedded"
+    ):
         server().start()
 
     assert await ask(dsn, "select 1") == 1
