@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from gateway.config import ConfigError, Loaded, changed, fingerprint
 
@@ -67,11 +68,34 @@ class Reloading:
             self._fault = str(error)
             self._told(False)
             return
-        self._fault, self._loaded = "", loaded
+        before, self._loaded, self._fault = self._loaded, loaded, ""
         self._told(True)
-        log.info("config_reloaded", extra={"routes": [route.name for route in loaded.routes]})
-        for warning in loaded.warnings:
-            log.warning("config_warning", extra={"detail": warning})
+        log.info("config_reloaded", extra={"changes": _changes(before, loaded)})
+        # Not by line: what is written above a setting moves it.
+        said = {(notice.path, notice.message) for notice in before.notices}
+        for notice in loaded.notices:
+            if (notice.path, notice.message) not in said:
+                log.warning("config_warning", extra={"detail": str(notice)})
         # Against what runs, not against the last file: until the restart it stays needed.
         if restart := changed(self._started, loaded):
             log.warning("restart_needed", extra={"settings": restart})
+
+
+def _changes(old: Loaded, new: Loaded) -> list[str]:
+    """What is in force now and was not before; a route's mode in words, for it changes most."""
+    before, after = ({route.name: route for route in one.routes} for one in (old, new))
+    said = [f"{name}: removed" for name in before if name not in after]
+    for name, route in after.items():
+        if name not in before:
+            said.append(f"{name}: added")
+            continue
+        mode = before[name].mode
+        if mode is not route.mode:
+            said.append(f"{name}: {mode.value} -> {route.mode.value}")
+        if replace(before[name], mode=route.mode) != route:
+            said.append(f"{name}: changed")
+    pairs = {
+        "trusted_proxies": (old.trusted_proxies, new.trusted_proxies),
+        "drain_delay": (old.drain_delay, new.drain_delay),
+    }
+    return said + [name for name, (was, now) in pairs.items() if was != now]

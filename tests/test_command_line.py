@@ -221,7 +221,7 @@ def test_a_usual_place_that_cannot_be_made_is_not_advised(
     assert str(caught.value).endswith(
         "; name another folder by --embedded FOLDER or store.embedded"
     )
-    with pytest.raises(EmbeddedError, match="such as /elsewhere$"):
+    with pytest.raises(EmbeddedError, match=r"such as /elsewhere$"):
         cluster.prepare(closed, who, Path("/elsewhere"))
 
 
