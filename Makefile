@@ -15,7 +15,7 @@ help:
 	@echo "make bench   measures; make bench ARGS=\"--quick --output bench.json\""
 	@echo "make soak    the long loops"
 	@echo "make wheel   dist/*.whl"
-	@echo "make clean   removes what the others made, .venv included"
+	@echo "make clean   removes what the others made, .venv included; keeps data/"
 
 # Root's Postgres runs as another user, who may not be able to pass to where this checkout is.
 ifeq ($(shell id -u),0)

@@ -64,6 +64,8 @@ def run_waiting(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
 
 async def serve(loaded: Loaded, reread: Callable[[], Loaded] | None) -> int:
     """A gateway from its start to its end; the exit code."""
+    if reread is not None:  # to reload, then; and the file was read just now
+        signal.signal(signal.SIGHUP, lambda *_: None)
     gateway = Gateway(loaded, reread=reread, at=failpoints.parse(os.environ))
     try:
         try:

@@ -20,6 +20,8 @@ from gateway.demo.room import temporary_room
 from tests.rig.deadline import eventually
 
 ROUTE = ["--upstream", "http://127.0.0.1:3", "--path", "/", "--event-id", "json:/id"]
+SAMPLE_FILE = Path(__file__).parents[2] / "config" / "demo.yaml"
+SAMPLE = ("sample", "--config", str(SAMPLE_FILE))
 ADDRESSES = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
 
 
@@ -76,6 +78,20 @@ async def test_a_first_start_that_is_interrupted_ends_at_once_and_leaves_nothing
         assert _working_below(room) == []
 
 
+async def test_a_reload_that_is_asked_for_during_a_first_start_does_not_end_it() -> None:
+    with temporary_room() as room:
+        store, file = room / "store", room / "gateway.yaml"
+        file.write_text(SAMPLE_FILE.read_text())
+        words = ["--config", str(file), *ADDRESSES, "--embedded", str(store)]
+        process = await _program("serve", *words)
+        await eventually(lambda: any(store.glob("cluster.new-*/base")), within=30)
+        os.killpg(process.pid, signal.SIGHUP)
+        assert process.stderr is not None
+        await asyncio.wait_for(process.stderr.readuntil(b'"started"'), 60)
+        await _end(process, signal.SIGTERM)
+        assert process.returncode in (0, 143)  # the latter before the loop listens for it
+
+
 @pytest.mark.parametrize(
     ("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -102,9 +118,6 @@ def _settings(room: Path) -> dict[str, str]:
         "DEDUP__ADMIN__LISTEN": "127.0.0.1:0",
         "DEDUP__ROUTES__0__UPSTREAM__URL": upstream,
     }
-
-
-SAMPLE = ("sample", "--config", str(Path(__file__).parents[2] / "config" / "demo.yaml"))
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")

@@ -28,6 +28,7 @@ async def test_the_demo_shows_doubles_directly_and_none_through_the_gateway() ->
     out = io.StringIO()
     code = await run_demo(Console(file=out, width=80), Scale(slow=2, redriven=30, doubled=5))
     assert code == 0, out.getvalue()
+    assert max(map(len, out.getvalue().splitlines()[-2:])) <= 80  # a terminal breaks words apart
     rows = re.findall(r"(directly|gateway) +\d+ +\d+ +\d+ +(\d+) +(\d+)", out.getvalue())
     assert rows == [
         ("directly", "2", "0"), ("gateway", "0", "0"),
