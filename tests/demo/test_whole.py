@@ -85,7 +85,7 @@ async def test_the_sample_answers_its_own_curl_line_and_ends_on_ctrl_c(unused_po
                 await process.communicate()
     assert replies == [(200, "first"), (200, "duplicate")]
     assert process.returncode == 0, err.decode()
-    assert "1 requests, 1 effects" in out.decode()
+    assert "1 request and 1 effect." in out.decode()
     assert b'"level": "info"' not in err, "the screen is for the lines that say what to try"
     with pytest.raises(OSError, match="Connect"):
         await asyncio.open_connection("127.0.0.1", unused_port)
