@@ -10,6 +10,10 @@ from gateway.config import Listen
 
 log = logging.getLogger("gateway.app")
 
+# Setting, flag and variable: the sample's command line has no flags for addresses.
+ADMIN = "admin.listen", "--admin", "DEDUP__ADMIN__LISTEN"
+DELIVERIES = "listen", "--listen", "DEDUP__LISTEN"
+
 Open = Callable[[str, int, SSLContext | None], Awaitable[tuple[str, int]]]
 """Takes host, port and TLS, gives host and port as bound; raises OSError."""
 
@@ -19,11 +23,11 @@ async def bind(open_at: Open, place: Listen, tls: SSLContext | None, *, admin: b
     try:
         host, port = await open_at(place.host, place.port, tls)
     except OSError as error:
-        setting, flag = ("admin.listen", "--admin") if admin else ("listen", "--listen")
+        setting, flag, name = ADMIN if admin else DELIVERIES
         said = error.strerror or str(error)
         if not said.startswith("cannot listen on"):  # a name that nobody knows, say
             said = f"cannot listen on {_address(place.host, place.port)}: {said}"
-        remedy = f"write another address under {setting}, or {flag} HOST:PORT"
+        remedy = f"write another address under {setting}, or {flag} HOST:PORT, or {name}=HOST:PORT"
         raise OSError(error.errno, f"{said}; {remedy}") from error
     address = _address(host, port)
     log.info("listening", extra={"what": "admin" if admin else "deliveries", "address": address})

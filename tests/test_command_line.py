@@ -189,7 +189,7 @@ async def test_the_reason_why_a_start_failed_is_logged_before_its_end(
     assert told[-2:] == ["start_failed", "stopped"]
     assert vars(caplog.records[-2])["detail"] == (
         f"cannot listen on {taken}: Address already in use;"
-        " write another address under listen, or --listen HOST:PORT"
+        " write another address under listen, or --listen HOST:PORT, or DEDUP__LISTEN=HOST:PORT"
     )
 
 

@@ -32,6 +32,7 @@ async def run_sample(loaded: Loaded, console: Console, new_id: Callable[[], str]
                 f"The sample consumer cannot listen on {upstream.authority}: {error.strerror}. "
                 "Stop what listens there, or set DEDUP__ROUTES__0__UPSTREAM__URL to another one.",
                 style="red",
+                markup=False,
             )
             return 2
         stack.push_async_callback(consumer.stop)
