@@ -47,7 +47,7 @@ def draw(found: Found, file: Path) -> None:
     curves.set_ylabel("share of deliveries")
     curves.set_title("200 events a second, from the intended time")
     curves.grid(alpha=0.3)
-    curves.legend(loc="upper left")
+    curves.legend(loc="lower right")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=130)
     pyplot.close(figure)
