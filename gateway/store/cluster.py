@@ -153,7 +153,8 @@ def inhabitants(layout: Layout) -> dict[int, bool] | None:
         try:
             if process.joinpath("comm").read_text().strip() != "postgres":
                 continue
-            ours = layout.mark.encode() in process.joinpath("cmdline").read_bytes()
+            line = process.joinpath("cmdline").read_bytes()
+            ours = not line or layout.mark.encode() in line  # one that is ending has none any more
             if _works_in(process, layout.cluster, ours):
                 found[int(entry.name)] = ours
         except (FileNotFoundError, ProcessLookupError):
@@ -174,17 +175,19 @@ def evict(layout: Layout) -> None:
     Raises EmbeddedError when it does not end, or was started by somebody else.
     """
     living: dict[int, bool] = {}
+    strangers: set[int] = set()
     for _ in range(LEAVING_TRIES):
         living = inhabitants(layout) or {}
         if not living:
             return
-        for pid, ours in living.items():
-            if not ours:
-                raise EmbeddedError(
-                    f"a Postgres that we did not start (process {pid}) runs on {layout.cluster};"
-                    " stop it first"
-                )
-        if (postmaster := _recorded(layout)) in living:
+        # Twice, because a process that is writing its title shows half of it for a moment.
+        before, strangers = strangers, {pid for pid, ours in living.items() if not ours}
+        if still := before & strangers:
+            raise EmbeddedError(
+                f"a Postgres that we did not start (process {min(still)}) runs on"
+                f" {layout.cluster}; stop it first"
+            )
+        if living.get(postmaster := _recorded(layout)):
             os.kill(postmaster, signal.SIGINT)  # fast shutdown; harmless when repeated
         time.sleep(LEAVING_PAUSE)
     raise EmbeddedError(
