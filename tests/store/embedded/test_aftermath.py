@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -150,6 +151,30 @@ async def test_where_nothing_tells_who_lives_there_the_start_waits_for_the_last_
     assert await ask(server().start(), "select 1") == 1
 
     later.join()
+
+
+# Memory takes its time to be given back, and all that while a process has no command line.
+HOLDS_MEMORY = "import time; held = b'x' * 200_000_000; print(flush=True); time.sleep(60)"
+
+
+@needs_proc
+def test_a_process_that_is_ending_is_nobody_elses(place: Path) -> None:
+    layout = cluster.Layout(place / "store")
+    layout.cluster.mkdir(parents=True, exist_ok=True)
+    named = place / "postgres"
+    named.symlink_to(os.path.realpath(sys.executable))
+    looks = []
+    for _ in range(5):
+        with subprocess.Popen(
+            [named, "-c", HOLDS_MEMORY, layout.mark], cwd=layout.cluster, stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            looks.append(living(place))
+            process.kill()
+            while found := living(place):
+                looks.append(found)
+    assert all(ours for found in looks if found for ours in found.values())
 
 
 @needs_proc
