@@ -102,7 +102,7 @@ async def undecided(world: World, wire: FaultProxy, behind: Gateway) -> str:
 
     The statement leaves only if a session is open and nobody else, a health check say, has it.
     """
-    for _ in range(5):
+    for _ in range(15):
         await sender.volley([behind.address], [sender.event(fresh("warm")) for _ in range(5)])
         event = fresh()
         wire.set(Wire.HOLD_REPLIES)
