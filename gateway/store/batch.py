@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from gateway.core.claim import StoreAway
@@ -235,12 +236,10 @@ class Batch(Generic[Item, Result]):
         return [groups[key] for key in sorted(groups)]
 
     async def _carry(self, groups: list[Group[Item, Result]]) -> None:
-        try:
+        with ExitStack() as broken:
+            broken.callback(_break_off, groups)
             await self.insist(groups, self._send, self._wait)
-        except BaseException:
-            for call in calls_of(unanswered(groups)):
-                call.fail("the batch broke")
-            raise
+            broken.pop_all()
 
     def _landed(self, task: asyncio.Task[None]) -> None:
         del self._flying[task]
@@ -263,6 +262,11 @@ class Batch(Generic[Item, Result]):
         if self._queue:
             self._wake()
         self._sweeper = self._loop.call_later(TICK, self._sweep) if waiting else None
+
+
+def _break_off(groups: list[Group[Item, Result]]) -> None:
+    for call in calls_of(unanswered(groups)):
+        call.fail("the batch broke")
 
 
 def calls_of(groups: list[Group[Item, Result]]) -> Iterator[Call[Item, Result]]:

@@ -154,19 +154,19 @@ def inhabitants(layout: Layout) -> dict[int, bool] | None:
             if process.joinpath("comm").read_text().strip() != "postgres":
                 continue
             line = process.joinpath("cmdline").read_bytes()
-            ours = not line or layout.mark.encode() in line  # one that is ending has none any more
-            if _works_in(process, layout.cluster, ours):
-                found[int(entry.name)] = ours
+            marked = layout.mark.encode() in line
+            if _works_in(process, layout.cluster, marked):
+                found[int(entry.name)] = marked or not line  # one that is ending has none any more
         except (FileNotFoundError, ProcessLookupError):
             continue
     return found
 
 
-def _works_in(process: Path, cluster: Path, ours: bool) -> bool:
+def _works_in(process: Path, cluster: Path, marked: bool) -> bool:
     try:
         return Path(os.readlink(process / "cwd")) == cluster  # a dead process has none
     except PermissionError:
-        return ours  # a container's root may not look at other users' processes
+        return marked  # a container's root may not look at other users' processes
 
 
 def evict(layout: Layout) -> None:

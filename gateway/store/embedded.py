@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -129,7 +129,8 @@ class EmbeddedPostgres:
         who = programs.account(self._user, self._layout.cluster)
         cluster.prepare(self._layout, who, default_data_dir())
         self._lock = cluster.occupy(self._layout)
-        try:
+        with ExitStack() as failed:
+            failed.callback(self.stop)
             cluster.evict(self._layout)
             found = programs.reachable(programs.find(), who, self._layout.programs)
             sync = self._settings["fsync"] != "off"
@@ -137,9 +138,7 @@ class EmbeddedPostgres:
             self._sockets = cluster.socket_directory(self._layout, who)
             self._found, self._who = found, who
             self._spawn_until_ready()
-        except BaseException:
-            self.stop()
-            raise
+            failed.pop_all()
         return found, who
 
     def supervise_once(self) -> bool:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from gateway.store import parting
@@ -63,23 +64,28 @@ def _initdb(layout: Layout, programs: Programs, who: Account, *, sync: bool) -> 
 
 def _finished(command: list[str], unfinished: Path, who: Account) -> tuple[str, int]:
     """What initdb said, and its exit status. Interrupted, it leaves neither processes nor files."""
-    with subprocess.Popen(
-        command,
-        cwd="/",
-        env=ENVIRONMENT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,  # a terminal's Ctrl-C is for us, and must not look like a failure
-        preexec_fn=parting.with_parent(signal.SIGKILL),
-        **who.popen(),
-    ) as process:
-        try:
-            said, _ = process.communicate()
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)  # initdb runs a Postgres of its own
-            process.wait()
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
+    with (
+        subprocess.Popen(
+            command,
+            cwd="/",
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,  # a terminal's Ctrl-C is for us, and no failure of initdb
+            preexec_fn=parting.with_parent(signal.SIGKILL),
+            **who.popen(),
+        ) as process,
+        ExitStack() as interrupted,
+    ):
+        interrupted.callback(_break_off, process, unfinished)
+        said, _ = process.communicate()
+        interrupted.pop_all()
     return said, process.returncode
+
+
+def _break_off(process: subprocess.Popen[str], unfinished: Path) -> None:
+    os.killpg(process.pid, signal.SIGKILL)  # initdb runs a Postgres of its own
+    process.wait()
+    shutil.rmtree(unfinished, ignore_errors=True)

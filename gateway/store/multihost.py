@@ -11,6 +11,7 @@ import asyncio
 import re
 import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import zip_longest
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -134,19 +135,18 @@ async def _connect_one(target: Target, dsn: str) -> asyncpg.Connection:
     # Any other session setting in the start-up packet is refused by PgBouncer.
     settings = None if target.named else {"application_name": "dedup-gateway"}
     async with asyncio.timeout(HOST_TIMEOUT):
-        connection = await asyncpg.connect(
+        connection: asyncpg.Connection = await asyncpg.connect(
             dsn,
             timeout=HOST_TIMEOUT,
             statement_cache_size=target.cached_statements,
             server_settings=settings,
             target_session_attrs="any",
         )
-        try:
+        with ExitStack() as useless:
+            useless.callback(connection.terminate)
             await _require_writable(connection)
-        except BaseException:
-            connection.terminate()
-            raise
-    _watch_peer(connection)
+            _watch_peer(connection)
+            useless.pop_all()
     return connection
 
 

@@ -152,21 +152,24 @@ class Sessions:
         loop = asyncio.get_running_loop()
         began = self._clock()
         timer = loop.call_later(TRY, connection.terminate)
+        usable = False  # until the server has answered: a caller that leaves breaks it off
         try:
             rows: list[Record] = await connection.fetch(statement.sql, *args)
+            usable = True
         except asyncpg.PostgresError as error:
+            usable = True
             raise self._refused(connection, error, timer) from error
         except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as error:
             if isinstance(error, ValueError):  # an argument that asyncpg cannot encode; not sent
+                usable = True
                 self._on_error("data")
                 raise Aborted(str(error), "data", Remedy.APART) from error
             # "cannot switch to state …" among them: a connection that broke at a bad moment.
             raise self._lost(connection, error, timer) from error
-        except BaseException:
-            connection.terminate()
-            raise
         finally:
             timer.cancel()
+            if not usable:
+                connection.terminate()
             self.give_back(connection)
             self._on_statement(statement.name, self._clock() - began, size)
         return rows

@@ -158,10 +158,10 @@ HOLDS_MEMORY = "import time; held = b'x' * 200_000_000; print(flush=True); time.
 
 
 @needs_proc
-def test_a_process_that_is_ending_is_nobody_elses(place: Path) -> None:
+def test_a_process_that_is_ending_is_nobody_elses(place: Path, tmp_path: Path) -> None:
     layout = cluster.Layout(place / "store")
     layout.cluster.mkdir(parents=True, exist_ok=True)
-    named = place / "postgres"
+    named = tmp_path / "postgres"
     named.symlink_to(os.path.realpath(sys.executable))
     looks = []
     for _ in range(5):
@@ -175,6 +175,25 @@ def test_a_process_that_is_ending_is_nobody_elses(place: Path) -> None:
             while found := living(place):
                 looks.append(found)
     assert all(ours for found in looks if found for ours in found.values())
+
+
+@needs_proc
+def test_a_dead_process_that_we_may_not_look_at_does_not_live_here(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has reaped it, and a container's root sees no more than that it was a Postgres."""
+
+    def forbidden(_: object) -> str:
+        raise PermissionError
+
+    named = tmp_path / "postgres"
+    named.symlink_to(os.path.realpath(sys.executable))
+    with subprocess.Popen([named, "-c", "print(flush=True)"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        monkeypatch.setattr(os, "readlink", forbidden)
+        assert living(place) == {}
 
 
 @needs_proc
