@@ -7,7 +7,6 @@ than the one before it, and what somebody leaves behind in a session is met by s
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncIterator
 
@@ -15,12 +14,13 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.rig import history, sender, settings
+from tests.rig import sender, settings
 from tests.rig.consumer import Says
 from tests.rig.deadline import eventually
 from tests.rig.gateway import Gateway
 from tests.rig.pooler import Pooler
 from tests.rig.postgres import Server
+from tests.rig.traffic import Traffic
 from tests.rig.world import World, fresh
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -163,19 +163,8 @@ async def test_the_lock_timeout_of_our_statements_is_not_left_to_other_clients(
 async def test_a_pooler_that_is_killed_costs_503_until_it_is_back_and_no_event(
     world: World, pooler: Pooler, pair: list[Gateway]
 ) -> None:
-    sent: list[str] = []
-    told: dict[str, int | None] = {}
-    going_on = True
-
-    async def provider(gateway: Gateway) -> None:
-        while going_on:
-            event = fresh("outage")
-            sent.append(event)
-            reply = await gateway.attempt(sender.event(event), within=10)
-            told[event] = reply.status if reply else None
-
-    providers = [asyncio.create_task(provider(gateway)) for gateway in pair for _ in range(10)]
-    await eventually(lambda: len(told) > 100, within=20, what="traffic")
+    traffic = Traffic(pair)
+    await traffic.flows()
     pooler.kill()
     began = time.monotonic()
     reply = await pair[0].send(sender.event(fresh()))
@@ -185,15 +174,9 @@ async def test_a_pooler_that_is_killed_costs_503_until_it_is_back_and_no_event(
     await pooler.start()
     for gateway in pair:
         await gateway.ready()
-    further = len(told)
-    await eventually(lambda: len(told) > further + 100, within=20, what="traffic again")
-    going_on = False
-    await asyncio.gather(*providers)
-    assert set(told.values()) == {200, 503}
-    again = await asyncio.gather(
-        *(random.choice(pair).decided(sender.event(event)) for event in sent)
-    )
-    assert {reply.status for reply in again} == {200}
-    history.check(world.consumer, acknowledged=sent, sent=sent)
+    await traffic.flows()
+    await traffic.end()
+    assert set(traffic.told.values()) == {200, 503}
+    await traffic.again(world.consumer)
     # Also what the consumer had done when nobody could record it.
-    assert all(len(world.attempts(event)) == 1 for event, status in told.items() if status == 200)
+    assert all(len(world.attempts(event)) == 1 for event in traffic.acknowledged)

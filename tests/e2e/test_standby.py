@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.rig import history, sender
+from tests.rig import sender
 from tests.rig.cluster import Cluster
 from tests.rig.consumer import Says
 from tests.rig.deadline import eventually
-from tests.rig.gateway import Gateway
 from tests.rig.pooler import Pooler
+from tests.rig.traffic import Traffic
 from tests.rig.world import Claim, World, fresh
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -60,39 +60,17 @@ async def test_a_failover_to_a_synchronous_standby_forgets_nothing_that_was_ackn
     world: World, cluster: Cluster
 ) -> None:
     await begin(world, cluster, synchronous=True, gateways=2)
-    sent: list[str] = []
-    told: dict[str, int | None] = {}
-    going_on = True
-
-    async def provider(gateway: Gateway) -> None:
-        while going_on:
-            event = fresh("failover")
-            sent.append(event)
-            reply = await gateway.attempt(sender.event(event), within=10)
-            told[event] = reply.status if reply else None
-
-    providers = [asyncio.create_task(provider(one)) for one in world.gateways for _ in range(10)]
-    await eventually(lambda: len(told) > 100, within=20, what="traffic")
+    traffic = Traffic(world.gateways)
+    await traffic.flows()
     await fail_over(world, cluster)
     for gateway in world.gateways:
         await gateway.ready()
-    further = len(told)
-    await eventually(lambda: len(told) > further + 100, within=20, what="traffic again")
-    going_on = False
-    await asyncio.gather(*providers)
-    assert set(told.values()) <= {200, 503}
-    acknowledged = [event for event, status in told.items() if status == 200]
-    again = await asyncio.gather(
-        *(
-            world.gateways[number % 2].decided(sender.event(event))
-            for number, event in enumerate(sent)
-        )
-    )
-    assert {reply.status for reply in again} == {200}
-    redelivered = dict(zip(sent, again, strict=True))
-    assert {redelivered[event].verdict for event in acknowledged} == {"duplicate"}
-    history.check(world.consumer, acknowledged=sent, sent=sent)
-    assert all(world.attempts(event) == [(1, False)] for event in acknowledged)
+    await traffic.flows()
+    await traffic.end()
+    assert set(traffic.told.values()) <= {200, 503}
+    again = await traffic.again(world.consumer)
+    assert {again[event].verdict for event in traffic.acknowledged} == {"duplicate"}
+    assert all(world.attempts(event) == [(1, False)] for event in traffic.acknowledged)
 
 
 @pytest.mark.row(65)
