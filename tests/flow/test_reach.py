@@ -52,6 +52,12 @@ async def test_a_consumer_that_is_away_is_one_line_however_many_deliveries_it_fa
     assert away["upstream"] == world.route.upstream.authority
 
 
+def test_a_consumer_that_stays_away_is_no_second_line(told: Told) -> None:
+    assert told.by(REFUSED) == ["upstream_away"]
+    told.now += 10 * QUIET
+    assert told.by(REFUSED, REFUSED) == []
+
+
 @pytest.mark.parametrize("reached", [says(500), says(401), Ambiguous("timeout", timed_out=True)])
 def test_a_consumer_that_answers_anything_or_nothing_was_reached(
     told: Told, reached: Outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 
 import pytest
@@ -44,6 +45,25 @@ async def test_a_batch_is_sorted_so_that_those_who_meet_wait_in_one_direction() 
     assert told == [key[0] for key in keys]
     assert sent == [sorted(keys)]
     await batch.close()
+
+
+async def test_a_batch_that_breaks_tells_its_callers_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def send(groups: list[Group[int, int]], _wait: str) -> None:
+        groups[0][0].tell(1)
+        raise ArithmeticError("a fault of ours")
+
+    batch = Batch(send, time.monotonic, apart=Batch(send, time.monotonic))
+    told = await asyncio.gather(
+        batch.call(b"a", 0, PATIENCE), batch.call(b"b", 0, PATIENCE), return_exceptions=True
+    )
+    assert told[0] == 1
+    assert isinstance(told[1], StoreAway)
+    assert str(told[1]) == "the batch broke"
+    await batch.close()
+    gc.collect()
+    assert "a fault of ours" in caplog.text  # and the log says why
 
 
 async def test_batches_grow_while_a_statement_is_under_way(stores: Stores, database: str) -> None:

@@ -49,6 +49,18 @@ async def test_a_session_that_is_too_old_serves_nobody(database: str) -> None:
     await sessions.close()
 
 
+async def test_a_session_whose_statement_was_left_serves_no_other(database: str) -> None:
+    sessions = Sessions(parse(database), time.monotonic, lambda _: None, lambda *_: None)
+    busy = await sessions.take()
+    left = asyncio.ensure_future(sessions.run(busy, Statement("long", "select pg_sleep(9)"), (), 1))
+    await asyncio.sleep(0)  # it has been sent
+    left.cancel()
+    await asyncio.wait([left])
+    assert busy.is_closed()
+    assert await sessions.take() is not busy
+    await sessions.close()
+
+
 async def test_a_session_opened_while_all_expire_serves_its_one_statement_and_no_other(
     database: str,
 ) -> None:
