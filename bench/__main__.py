@@ -33,7 +33,7 @@ def main() -> int:
     try:
         found = uvloop.run(_measured(scale, console))
     except (BenchFailed, ProgramFailed, EmbeddedError) as failure:
-        print(failure, file=sys.stderr)
+        print(failure, *getattr(failure, "__notes__", ()), sep="\n", file=sys.stderr)
         return 1
     document = as_json(found, quick=options.quick)
     show(console, found, document)

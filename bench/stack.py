@@ -53,6 +53,7 @@ async def stack(room: Path) -> AsyncIterator[Stack]:
         program = Program(configuration(port, data), room / "gateway.yaml")
         exits.push_async_callback(program.stop)
         await program.start()
+        exits.push(partial(_tell_why, program))
         yield Stack(
             echo=Target("echo", echo_port, {"echo": partial(own_time, echo_pid)}),
             consumer=Target("consumer", port, {"consumer": partial(own_time, pid)}),
@@ -60,6 +61,12 @@ async def stack(room: Path) -> AsyncIterator[Stack]:
             gateway=Target("gateway", program.deliveries[1], _clocks(program.pid)),
             data=data,
         )
+
+
+def _tell_why(program: Program, _: object, failure: BaseException | None, __: object) -> None:
+    """A load that broke says what it met; only the gateway's log says why."""
+    if isinstance(failure, BenchFailed):
+        failure.add_note(program.last_words("was put under a load that broke"))
 
 
 def configuration(upstream_port: int, data: Path) -> dict[str, object]:

@@ -67,7 +67,7 @@ class Program:
                 await self._ready()
         except TimeoutError:
             await self.stop()
-            raise ProgramFailed(self._told(f"not ready after {START_TIMEOUT:.0f} s")) from None
+            raise ProgramFailed(self.last_words(f"not ready after {START_TIMEOUT:.0f} s")) from None
 
     async def stop(self) -> None:
         """SIGTERM, and SIGKILL if that does not end it. Harmless when it has ended."""
@@ -86,6 +86,10 @@ class Program:
             await self._reading
         self._process = self._reading = None
 
+    def last_words(self, what: str) -> str:
+        """What the gateway did, and the end of its log."""
+        return "\n".join([f"the gateway {what}; its last words:", *self._last_lines])
+
     def _running(self) -> asyncio.subprocess.Process:
         if self._process is None:
             raise ProgramFailed("the gateway is not running")
@@ -94,7 +98,7 @@ class Program:
     async def _is_ready(self) -> bool:
         status = self._running().returncode
         if status is not None:
-            raise ProgramFailed(self._told(f"ended with exit code {status}"))
+            raise ProgramFailed(self.last_words(f"ended with exit code {status}"))
         return "admin" in self._addresses and await _answers_ready(*self._addresses["admin"])
 
     async def _ready(self) -> None:
@@ -102,9 +106,6 @@ class Program:
             if await self._is_ready():
                 return
             await asyncio.sleep(0.05)
-
-    def _told(self, what: str) -> str:
-        return "\n".join([f"the gateway {what}; its last words:", *self._last_lines])
 
     async def _read_log(self) -> None:
         stream = self._running().stderr
