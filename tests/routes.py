@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from gateway.core.inbox import RetryPolicy
 from gateway.core.keying import Recipe
 from gateway.core.location import Json, Literal
 from gateway.core.outcome import REFUSED_BEFORE_EFFECT, SUCCESS, StatusPolicy
 from gateway.core.route import (
     Mode,
+    OnDoubt,
     OnMissingId,
+    OnStale,
     OnStoreDown,
     Route,
     StandardReply,
@@ -53,4 +56,11 @@ ROUTE = Route(
     lease=42.0,
     body_limit=25 * 2**20,
     idempotency_key=False,
+    on_doubt=OnDoubt.RETRY,
+    probe=None,
+    on_stale=OnStale.FORWARD,
+    acknowledge_after=None,
+    retry=RetryPolicy(base=5.0, cap=3600.0, give_up=3 * 86400.0),
+    keep_payload=timedelta(days=7),
+    high_water=100_000,
 )

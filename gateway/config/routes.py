@@ -20,9 +20,10 @@ from gateway.config.route_settings import (
 from gateway.core import outcome, retention, route
 from gateway.core.durations import format_duration
 from gateway.core.headers import ends_here
+from gateway.core.inbox import RetryPolicy
 from gateway.core.keying import Recipe
 from gateway.core.location import Header, Literal, header_names, may_be_constant
-from gateway.core.route import LEASE_MARGIN, Route, Tls, Upstream
+from gateway.core.route import LEASE_MARGIN, OnDoubt, OnStale, Route, Tls, Upstream
 
 
 def build(settings: RouteSettings, folder: FilePath) -> Route:
@@ -52,6 +53,13 @@ def build(settings: RouteSettings, folder: FilePath) -> Route:
         lease=_seconds(settings.lease, upstream.longest + LEASE_MARGIN),
         body_limit=settings.body_limit,
         idempotency_key=settings.idempotency_key,
+        on_doubt=OnDoubt.RETRY,
+        probe=None,
+        on_stale=OnStale.FORWARD,
+        acknowledge_after=None,
+        retry=RetryPolicy(base=5.0, cap=3600.0, give_up=3 * 86400.0),
+        keep_payload=timedelta(days=7),
+        high_water=100_000,
     )
 
 

@@ -120,6 +120,8 @@ class Won:
     """The holder before never settled."""
     now: float
     """The database's clock, for ages and stale events."""
+    first_seen: float
+    """Of the event, on that clock; equal to `now` for a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ class Seen:
     first_seen: float
     same_body: bool
     now: float
+    dead: bool = False
+    """Stored, and its entry is dead: a delivery like this one revives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,7 @@ def arrive(before: Claim | None, ask: Ask, now: float) -> tuple[Claim, Arrival]:
     """A delivery meets the claims: the row afterwards, and what the delivery is told."""
     if before is None:
         return _held_by(ask, now, attempt=1, doubtful=False, first_seen=now), Won(
-            1, False, False, now
+            1, False, False, now, now
         )
     if before.state in (State.COMPLETED, State.STORED):
         return before, Seen(before.first_seen, before.fingerprint == ask.fingerprint, now)
@@ -163,9 +167,9 @@ def arrive(before: Claim | None, ask: Ask, now: float) -> tuple[Claim, Arrival]:
         lapsed = before.state is State.CLAIMED
         attempt, doubtful = before.attempt + 1, before.doubtful or lapsed
         after = _held_by(ask, now, attempt=attempt, doubtful=doubtful, first_seen=before.first_seen)
-        return after, Won(attempt, doubtful, lapsed, now)
+        return after, Won(attempt, doubtful, lapsed, now, before.first_seen)
     if before.token == ask.token:  # our own claim, whose reply was lost on the way
-        return before, Won(before.attempt, before.doubtful, False, now)
+        return before, Won(before.attempt, before.doubtful, False, now, before.first_seen)
     return before, Held(before.fingerprint == ask.fingerprint, now)
 
 

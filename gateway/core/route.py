@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from gateway.core.inbox import RetryPolicy
 from gateway.core.keying import Recipe
 from gateway.core.location import Location
 from gateway.core.outcome import StatusPolicy
@@ -27,6 +28,7 @@ class Mode(StrEnum):
 
     OBSERVE = "observe"
     FORWARD = "forward"
+    INBOX = "inbox"
 
 
 class OnMissingId(StrEnum):
@@ -41,6 +43,24 @@ class OnStoreDown(StrEnum):
 
     REFUSE = "refuse"
     FORWARD = "forward"
+
+
+class OnDoubt(StrEnum):
+    """What happens to an event whose earlier attempt may have had its effect."""
+
+    RETRY = "retry"
+    """Forward it, marked."""
+    HOLD = "hold"
+    """Store it, acknowledge it, and wait for a person."""
+    PROBE = "probe"
+    """Ask the consumer whether it knows the event."""
+
+
+class OnStale(StrEnum):
+    """What happens to a new event that is older than our memory (D12)."""
+
+    FORWARD = "forward"
+    HOLD = "hold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +113,18 @@ class Upstream:
     def longest(self) -> float:
         """All that one forward may take."""
         return self.slot_timeout + self.connect_timeout + self.timeout
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Where the consumer says whether it knows an event."""
+
+    upstream: Upstream
+    """Its `timeout` bounds one question."""
+    target: str
+    """Raw path and query, with `{event_id}` where the percent-encoded id goes."""
+    give_up: float
+    """Seconds since the event was first seen, after which an undecided one is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +182,18 @@ class Route:
     body_limit: int
     """Bytes."""
     idempotency_key: bool
+    on_doubt: OnDoubt
+    probe: Probe | None
+    """Not None where `on_doubt` is probe."""
+    on_stale: OnStale
+    acknowledge_after: float | None
+    """Seconds after which a delivery whose forward is still under way is stored and acknowledged;
+    only in forward mode."""
+    retry: RetryPolicy
+    keep_payload: timedelta
+    """How long an entry is kept after it was delivered or dropped."""
+    high_water: int
+    """So many pending and leased entries of this route, and no more are accepted."""
 
     @property
     def floor(self) -> timedelta | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from gateway.core.answer import Reason, Verdict
-from gateway.core.claim import Arrival, Ask, Settled, Settlement
+from gateway.core.claim import Arrival, Ask, Held, Seen, Settled, Settlement
 from gateway.core.event import EventKey, RawHeaders
+from gateway.core.inbox import Accepted, Conclusion, EntryState, Leased, Offer, Unclaimed
 from gateway.core.outcome import Outcome, Reply
 from gateway.core.retention import Shape
 
@@ -17,6 +18,10 @@ Dice = Callable[[], int]
 """A fresh token: 63 random bits."""
 Failpoint = Callable[[str], None]
 """Told the name of each step that a test may crash at; does nothing in production."""
+
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+"""Runs work of its own, which is looked after until the process ends."""
 
 
 class Claims(Protocol):
@@ -31,6 +36,64 @@ class Claims(Protocol):
 
         Repeating a settlement is harmless.
         """
+        ...
+
+
+class Waiting(NamedTuple):
+    """Undelivered entries of one route in one state."""
+
+    entries: int
+    oldest: float
+    """Seconds since the oldest of them was received."""
+
+
+class Inbox(Protocol):
+    """The entries. One process stores and settles one key one after the other."""
+
+    def accept(
+        self, offer: Offer, *, has_room: bool, within: float
+    ) -> Awaitable[Accepted | Seen | Held | Unclaimed]:
+        """Store an event without a claim, claim included. Raises StoreAway after `within` seconds.
+
+        Unclaimed where its claim is open, or where the inbox has no room and there is none. After
+        an undecided StoreAway it may be stored all the same.
+        """
+        ...
+
+    def store(self, offer: Offer, *, within: float) -> Awaitable[bool]:
+        """The holder of a claim gives it to the inbox; False when the claim is lost.
+
+        Raises StoreAway after `within` seconds. Repeating it is harmless.
+        """
+        ...
+
+    async def lease(
+        self, route: str, most: int, token: int, seconds: float, *, newest: bool
+    ) -> list[Leased]:
+        """Take up to `most` due entries, the oldest due or the newest. Raises StoreAway."""
+        ...
+
+    def conclude(self, conclusion: Conclusion) -> Awaitable[Settled]:
+        """A worker ends its attempt. Raises StoreAway after about a second at the latest.
+
+        Repeating it is harmless.
+        """
+        ...
+
+    async def revive(self, offer: Offer) -> bool:
+        """A delivery meets a dead entry and replaces its bytes. Raises StoreAway."""
+        ...
+
+    async def due(self, routes: Iterable[str]) -> frozenset[str]:
+        """The routes among these that have something to send. Raises StoreAway."""
+        ...
+
+    async def waiting(self) -> Mapping[tuple[str, EntryState], Waiting]:
+        """All undelivered entries, by route and state. Raises StoreAway."""
+        ...
+
+    async def forget(self, route: str, kept: float, most: int) -> int:
+        """Delete up to `most` entries that ended over `kept` seconds ago. Raises StoreAway."""
         ...
 
 

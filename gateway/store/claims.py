@@ -10,6 +10,7 @@ then completes, or inserts, whatever is there.
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
@@ -134,7 +135,7 @@ class Claims:
             [_BYTE[ask.fingerprint] for ask in asks],
             self._texts(ask.key.event_id for ask in asks),
         )
-        first_ever = Won(1, False, False, rows[0][7])
+        first_ever = Won(1, False, False, rows[0][7], math.floor(rows[0][7]))
         still_open: Asks = []
         for row, group in zip(rows, groups, strict=True):
             if row[0]:
@@ -176,10 +177,10 @@ class Claims:
                 call.out, call.lost, call.took = False, True, True
             await self._arrivals.insist(groups, self._arrive, TOGETHER)
             return
-        for n, attempt, doubtful, now in rows:
+        for n, attempt, doubtful, now, first_seen in rows:
             group = groups[n - 1]
             lapsed = seen[n - 1][1] in _CLAIMED
-            _tell_winner(group, Won(attempt, doubtful, lapsed, now))
+            _tell_winner(group, Won(attempt, doubtful, lapsed, now, first_seen))
         # The others lost to somebody else; what that made of their rows, only the rows can tell.
         if lost := unanswered(groups):
             await pause()
@@ -228,12 +229,17 @@ class Claims:
             wait,
             [UUID(settlement.key.digest) for settlement in settlements],
             [ids[settlement.route] for settlement in settlements],
+            [settlement.token for settlement in settlements],
             [_BYTE[settlement.fingerprint] for settlement in settlements],
             self._texts(settlement.key.event_id for settlement in settlements),
         )
-        completed = {row[0].bytes for row in rows}
+        leased = {row[0].bytes: row[1] for row in rows}
         for (call,) in groups:
-            call.tell(_LATE if call.key in completed else _NOTHING)
+            match leased.get(call.key):
+                case None:
+                    call.tell(_NOTHING)
+                case by_holder:
+                    call.tell(_CHANGED if by_holder else _LATE)
 
 
 def _tell_winner(group: Group[Ask, Arrival], won: Won) -> None:
@@ -248,14 +254,14 @@ def _tell_winner(group: Group[Ask, Arrival], won: Won) -> None:
 
 def _told(row: Record, ask: Ask) -> Arrival:
     """What a row that is not open tells a delivery."""
-    _, _, state, attempt, token, fingerprint, first_seen, now = row
+    _, _, state, attempt, token, fingerprint, first_seen, now, dead = row
     if state is None:  # lost to a row younger than our snapshot: nothing is known of it
         return Held(True, now)
     same_body = fingerprint == _BYTE[ask.fingerprint]
     if state in _DURABLE:
-        return Seen(first_seen, same_body, now)
+        return Seen(first_seen, same_body, now, bool(dead))
     if token == ask.token and state in _CLAIMED:
-        return Won(attempt, state == b"C", False, now)
+        return Won(attempt, state == b"C", False, now, first_seen)
     return Held(same_body, now)
 
 

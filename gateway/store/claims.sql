@@ -19,7 +19,10 @@ with asked as materialized (
            with ordinality as a(key, route, token, lease, fingerprint, event_id, n)
 ), seen as materialized (
   select c.key, c.state, c.attempt, c.token, c.fingerprint, c.first_seen,
-         c.state in ('r', 'R') or (c.state in ('c', 'C') and c.until < now()) as open
+         c.state in ('r', 'R') or (c.state in ('c', 'C') and c.until < now()) as open,
+         case when c.state in ('s', 'S') then
+           exists (select from dedup.entries e where e.key = c.key and e.state = 'x')
+         end as dead
     from asked a
     join dedup.claims c on c.key = a.key
 ), won as (
@@ -33,7 +36,7 @@ with asked as materialized (
   returning key
 )
 select w.key is not null as first, s.open, s.state, s.attempt, s.token, s.fingerprint, s.first_seen,
-       extract(epoch from now())::float8 as now
+       extract(epoch from now())::float8 as now, s.dead
   from asked a
   left join won  w on w.key = a.key
   left join seen s on s.key = a.key
@@ -59,7 +62,8 @@ update dedup.claims c
    and c.attempt = a.attempt
    and c.state = a.state
    and (c.state in ('r', 'R') or (c.state in ('c', 'C') and c.until < now()))
-returning a.n::int4, c.attempt, c.state = 'C' as doubtful, extract(epoch from now())::float8 as now;
+returning a.n::int4, c.attempt, c.state = 'C' as doubtful, extract(epoch from now())::float8 as now,
+          c.first_seen::float8;
 
 -- name: settle
 -- The holder ends its claim, if it still is the holder. No row back: its claim is lost.
@@ -84,22 +88,40 @@ update dedup.claims c
 returning a.n::int4;
 
 -- name: complete
--- A success without a claim of its own any more: the lease was lost, or the row is gone. Success is
--- monotone, so it completes what is there and inserts what is not. No row back: completed already.
+-- A success that no claim of its own fences any more: the lease was lost, the row is gone, or the event
+-- is in the inbox. Success is monotone, so it completes what is there and inserts what is not, and
+-- closes the entry. No row back: completed already. `leased`: by the holder of the entry's own lease.
 with asked as materialized (
   select a.*
-    from (select set_config('lock_timeout', $5::text, true)) as bounded,
-         unnest($1::uuid[], $2::int2[], $3::"char"[], $4::text[])
-           as a(key, route, fingerprint, event_id)
+    from (select set_config('lock_timeout', $6::text, true)) as bounded,
+         unnest($1::uuid[], $2::int2[], $3::int8[], $4::"char"[], $5::text[])
+           as a(key, route, token, fingerprint, event_id)
+), owed as materialized (
+  select e.key, e.attempt, e.doubtful, e.token, e.state
+    from asked a
+    join dedup.entries e on e.key = a.key
+   where e.state <> 'd'
+), closed as (
+  update dedup.entries e
+     set state = 'd', settled = now(), why = null
+    from asked a
+   where e.key = a.key
+     and e.state <> 'd'
 )
-insert into dedup.claims as c (key, first_seen, route, state, fingerprint, event_id)
-select a.key, floor(extract(epoch from now()))::int4, a.route, 'd', a.fingerprint, a.event_id
+insert into dedup.claims as c (key, first_seen, route, state, fingerprint, attempt, event_id)
+select a.key, floor(extract(epoch from now()))::int4, a.route,
+       (case when o.doubtful then 'D' else 'd' end)::"char", a.fingerprint,
+       nullif(greatest(o.attempt, 1), 1), a.event_id
   from asked a
+  left join owed o on o.key = a.key
  order by a.key
 on conflict (key) do update
-   set state   = (case when c.state in ('c', 'r', 's') then 'd' else 'D' end)::"char",
-       attempt = nullif(c.attempt, 1),
+   set state   = (case when c.state in ('c', 'r', 's') and excluded.state = 'd' then 'd'
+                       else 'D' end)::"char",
+       attempt = coalesce(excluded.attempt, nullif(c.attempt, 1)),
        token   = null,
        until   = case when extract(epoch from now()) > c.first_seen + 3600 then now() end
  where c.state not in ('d', 'D')
-returning c.key;
+returning c.key, exists (
+  select from owed o join asked a on a.key = o.key
+   where o.key = c.key and o.token = a.token and o.state = 'l') as leased;

@@ -50,14 +50,14 @@ def held_anew(*, attempt: int, doubtful: bool, fingerprint: int = SAME) -> Claim
 def test_the_first_delivery_of_an_event_wins_unmarked() -> None:
     row, told = arrive(None, ask(), NOW)
     assert row == Claim(State.CLAIMED, False, 1, NOW, SAME, MINE, NOW + LEASE)
-    assert told == Won(1, doubtful=False, took_over=False, now=NOW)
+    assert told == Won(1, doubtful=False, took_over=False, now=NOW, first_seen=NOW)
 
 
 @pytest.mark.parametrize("doubtful", [False, True])
 def test_a_released_event_is_won_again_and_doubt_stays(doubtful: bool) -> None:
     row, told = arrive(at_rest(State.RELEASED, doubtful=doubtful, attempt=4), ask(), NOW)
     assert row == held_anew(attempt=5, doubtful=doubtful)
-    assert told == Won(5, doubtful, took_over=False, now=NOW)
+    assert told == Won(5, doubtful, took_over=False, now=NOW, first_seen=BORN)
 
 
 @pytest.mark.parametrize("doubtful", [False, True])
@@ -65,7 +65,7 @@ def test_a_take_over_of_a_lapsed_claim_is_doubtful_whatever_was_before(doubtful:
     lapsed = claimed(until=NOW - 0.001, doubtful=doubtful, attempt=2)
     row, told = arrive(lapsed, ask(), NOW)
     assert row == held_anew(attempt=3, doubtful=True)
-    assert told == Won(3, doubtful=True, took_over=True, now=NOW)
+    assert told == Won(3, doubtful=True, took_over=True, now=NOW, first_seen=BORN)
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_the_same_call_again_finds_its_own_claim_and_changes_nothing() -> None:
     before = claimed(by=MINE, attempt=3, doubtful=True)
     row, told = arrive(before, ask(), NOW)
     assert row is before
-    assert told == Won(3, doubtful=True, took_over=False, now=NOW)
+    assert told == Won(3, doubtful=True, took_over=False, now=NOW, first_seen=BORN)
 
 
 def test_the_same_call_after_its_own_lease_takes_over_and_is_doubtful() -> None:
     _, told = arrive(claimed(by=MINE, until=NOW - 1), ask(), NOW)
-    assert told == Won(2, doubtful=True, took_over=True, now=NOW)
+    assert told == Won(2, doubtful=True, took_over=True, now=NOW, first_seen=BORN)
 
 
 CHANGED_IT, LATE, NOTHING = Settled(True, False), Settled(True, True), Settled(False, False)

@@ -11,7 +11,7 @@ import pytest
 from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core import claim as model
-from gateway.core.claim import Arrival, Ask, Claim, Ending, Seen, State
+from gateway.core.claim import Arrival, Ask, Claim, Ending, Seen, State, Won
 from gateway.core.event import EventKey
 from tests.store.stores import (
     DatabaseClock,
@@ -147,7 +147,7 @@ class History:
 
 
 def in_whole_seconds(told: Arrival) -> Arrival:
-    if isinstance(told, Seen):
+    if isinstance(told, Seen | Won):
         return replace(told, first_seen=float(math.floor(told.first_seen)))
     return told
 

@@ -1,0 +1,231 @@
+-- The inbox's statements. gateway/core/inbox.py says what they mean; claims.sql has the rules that
+-- all statements share. Only leasing skips locked rows, and only those of entries.
+
+-- name: accept
+-- Claim and entry in one statement, so in one transaction. An event that has a claim already is only
+-- read, as by arrive; the row that comes back has the same columns, and `first` where it was stored.
+with asked as materialized (
+  select a.*
+    from (select set_config('lock_timeout', $17::text, true)) as bounded,
+         unnest($1::uuid[], $2::int2[], $3::int8[], $4::"char"[], $5::text[], $6::bytea[], $7::"char"[],
+                $8::float8[], $9::bool[], $10::bool[], $11::text[], $12::text[], $13::text[],
+                $14::text[], $15::bytea[], $16::bytea[])
+           with ordinality as a(key, route, token, fingerprint, event_id, whole_id, state,
+                                lease, doubtful, has_room, method, target, peer, scheme, headers, body, n)
+), seen as materialized (
+  select c.key, c.state, c.attempt, c.token, c.fingerprint, c.first_seen,
+         c.state in ('r', 'R') or (c.state in ('c', 'C') and c.until < now()) as open,
+         e.state as entry, e.token as entry_token
+    from asked a
+    join dedup.claims c on c.key = a.key
+    left join dedup.entries e on e.key = c.key and c.state in ('s', 'S')
+), won as (
+  insert into dedup.claims (key, first_seen, route, state, fingerprint, attempt, event_id)
+  select a.key, floor(extract(epoch from now()))::int4, a.route,
+         (case when a.doubtful then 'S' else 's' end)::"char", a.fingerprint, 1, a.event_id
+    from asked a
+   where a.has_room
+     and not exists (select from seen s where s.key = a.key)
+   order by a.key
+  on conflict (key) do nothing
+  returning key
+), kept as (
+  insert into dedup.entries as e (key, route, state, doubtful, attempt, fingerprint, token, due,
+                                  settled, event_id, method, target, peer, scheme, headers, body)
+  select a.key, a.route, a.state, a.doubtful, (a.state = 'l')::int4, a.fingerprint, a.token,
+         case when a.state = 'l' then now() + a.lease * interval '1 second' else now() end,
+         case when a.state = 'h' then now() end,
+         a.whole_id, a.method, a.target, a.peer, a.scheme, a.headers, a.body
+    from asked a
+    join won w on w.key = a.key
+   order by a.key
+  on conflict (key) do update
+     set route = excluded.route, state = excluded.state, doubtful = excluded.doubtful,
+         attempt = excluded.attempt, fingerprint = excluded.fingerprint, token = excluded.token,
+         due = excluded.due, since = now(), received = now(), settled = excluded.settled, why = null,
+         event_id = excluded.event_id, method = excluded.method, target = excluded.target,
+         peer = excluded.peer, scheme = excluded.scheme, headers = excluded.headers,
+         body = excluded.body
+   where e.state in ('d', 'x', 'o')
+)
+select w.key is not null as first, s.open, s.state, s.attempt, s.token, s.fingerprint, s.first_seen,
+       extract(epoch from now())::float8 as now, s.entry, s.entry_token
+  from asked a
+  left join won  w on w.key = a.key
+  left join seen s on s.key = a.key
+ order by a.n;
+
+-- name: store
+-- The holder of a claim gives it to the inbox, fenced by its token. A repeat of the call finds its own
+-- token in the entry. No row back: the claim is lost, and nothing is stored.
+with asked as materialized (
+  select a.*
+    from (select set_config('lock_timeout', $14::text, true)) as bounded,
+         unnest($1::uuid[], $2::int8[], $3::"char"[], $4::bytea[], $5::"char"[], $6::float8[],
+                $7::bool[], $8::text[], $9::text[], $10::text[], $11::text[], $12::bytea[],
+                $13::bytea[])
+           with ordinality as a(key, token, fingerprint, whole_id, state, lease,
+                                doubtful, method, target, peer, scheme, headers, body, n)
+), mine as (
+  update dedup.claims c
+     set state = (case when c.state = 'c' and not a.doubtful then 's' else 'S' end)::"char",
+         token = null,
+         until = null
+    from asked a
+   where c.key = a.key
+     and c.token = a.token
+     and c.state in ('c', 'C')
+  returning a.n, c.key, c.route, c.attempt, c.state = 'S' as doubtful
+), kept as (
+  insert into dedup.entries as e (key, route, state, doubtful, attempt, fingerprint, token, due,
+                                  settled, event_id, method, target, peer, scheme, headers, body)
+  select m.key, m.route, a.state, m.doubtful, m.attempt - (a.state <> 'l')::int4, a.fingerprint,
+         a.token,
+         case when a.state = 'l' then now() + a.lease * interval '1 second' else now() end,
+         case when a.state = 'h' then now() end,
+         a.whole_id, a.method, a.target, a.peer, a.scheme, a.headers, a.body
+    from mine m
+    join asked a on a.n = m.n
+   order by m.key
+  on conflict (key) do update
+     set route = excluded.route, state = excluded.state, doubtful = excluded.doubtful,
+         attempt = excluded.attempt, fingerprint = excluded.fingerprint, token = excluded.token,
+         due = excluded.due, since = now(), received = now(), settled = excluded.settled, why = null,
+         event_id = excluded.event_id, method = excluded.method, target = excluded.target,
+         peer = excluded.peer, scheme = excluded.scheme, headers = excluded.headers,
+         body = excluded.body
+   where e.state in ('d', 'x', 'o')
+)
+select m.n::int4
+  from mine m
+union all
+select a.n::int4
+  from asked a
+  join dedup.entries e on e.key = a.key and e.token = a.token
+  join dedup.claims  c on c.key = a.key and c.state in ('s', 'S');
+
+-- name: lease
+-- The lease is committed before anything is sent; the attempt is counted here. A lease that was lapsed
+-- is doubt. Entries whose event is completed are left alone.
+with due as materialized (
+  select e.key, e.state
+    from dedup.entries e
+   where e.route = $1
+     and ((e.state = 'p' and e.due <= now()) or (e.state = 'l' and e.due < now()))
+     and not exists (select from dedup.claims c where c.key = e.key and c.state in ('d', 'D'))
+   order by e.due
+   limit $2
+     for update of e skip locked
+)
+update dedup.entries e
+   set state    = 'l',
+       attempt  = e.attempt + 1,
+       doubtful = e.doubtful or d.state = 'l',
+       token    = $3,
+       due      = now() + $4::float8 * interval '1 second'
+  from due d
+ where e.key = d.key
+returning e.key, e.event_id, e.attempt, e.doubtful, e.fingerprint,
+          extract(epoch from now() - e.since)::float8 as age, extract(epoch from now())::float8 as now,
+          e.method, e.target, e.headers, e.body, e.peer, e.scheme;
+
+-- name: lease_newest
+-- The same from the other end, so that a fresh event does not wait for a backlog.
+with due as materialized (
+  select e.key, e.state
+    from dedup.entries e
+   where e.route = $1
+     and ((e.state = 'p' and e.due <= now()) or (e.state = 'l' and e.due < now()))
+     and not exists (select from dedup.claims c where c.key = e.key and c.state in ('d', 'D'))
+   order by e.due desc
+   limit $2
+     for update of e skip locked
+)
+update dedup.entries e
+   set state    = 'l',
+       attempt  = e.attempt + 1,
+       doubtful = e.doubtful or d.state = 'l',
+       token    = $3,
+       due      = now() + $4::float8 * interval '1 second'
+  from due d
+ where e.key = d.key
+returning e.key, e.event_id, e.attempt, e.doubtful, e.fingerprint,
+          extract(epoch from now() - e.since)::float8 as age, extract(epoch from now())::float8 as now,
+          e.method, e.target, e.headers, e.body, e.peer, e.scheme;
+
+-- name: put_back
+-- A worker ends its attempt without success, if the entry still is its own. `unsent`: the attempt does
+-- not count. No row back: somebody else has it.
+with asked as materialized (
+  select a.*
+    from (select set_config('lock_timeout', $8::text, true)) as bounded,
+         unnest($1::uuid[], $2::int8[], $3::"char"[], $4::bool[], $5::bool[], $6::float8[], $7::text[])
+           with ordinality as a(key, token, state, doubtful, unsent, pause, why, n)
+)
+update dedup.entries e
+   set state    = a.state,
+       doubtful = e.doubtful or a.doubtful,
+       attempt  = e.attempt - a.unsent::int4,
+       due      = now() + a.pause * interval '1 second',
+       settled  = case when a.state <> 'p' then now() end,
+       why      = a.why
+  from asked a
+ where e.key = a.key
+   and e.token = a.token
+   and e.state = 'l'
+returning a.n::int4;
+
+-- name: revive
+-- A delivery meets a dead entry: its bytes replace the old ones, attempts and doubt stay.
+update dedup.entries e
+   set state = 'p', due = now(), since = now(), received = now(), settled = null, why = 'revived',
+       fingerprint = $2, event_id = $3, method = $4, target = $5, peer = $6, scheme = $7, headers = $8, body = $9
+ where e.key = $1
+   and e.state = 'x'
+returning e.key;
+
+-- name: due
+-- The routes that have something to send.
+select r.id
+  from unnest($1::int2[]) as r(id)
+ where exists (
+   select from dedup.entries e
+    where e.route = r.id
+      and e.state in ('p', 'l')
+      and e.due <= now()
+ );
+
+-- name: waiting
+-- For the gauges and the high-water mark.
+select e.route, e.state, count(*)::int8 as entries,
+       extract(epoch from now() - min(e.received))::float8 as oldest
+  from dedup.entries e
+ where e.state in ('p', 'l', 'x', 'h')
+ group by e.route, e.state;
+
+-- name: orphans
+-- Names of routes with undelivered entries that are not among these.
+select r.name, count(*)::int8 as entries
+  from dedup.entries e
+  join dedup.routes r on r.id = e.route
+ where e.state in ('p', 'l', 'x', 'h')
+   and r.name <> all ($1::text[])
+ group by r.name
+ order by r.name;
+
+-- name: forget
+-- Entries whose payload has been kept for long enough; claims outlive them.
+with over as materialized (
+  select e.key
+    from dedup.entries e
+   where e.route = $1
+     and e.state in ('d', 'o')
+     and e.settled < now() - $2::float8 * interval '1 second'
+   order by e.settled
+   limit $3
+     for update skip locked
+)
+delete from dedup.entries e
+ using over o
+ where e.key = o.key
+returning e.key;
