@@ -203,6 +203,16 @@ with_and_without_body = pytest.mark.parametrize("request_", [BODY, NO_BODY], ids
 both_kinds = pytest.mark.parametrize("pooled", [False, True], ids=["fresh", "pooled"])
 
 
+async def until_one_is_kept(hop: Hop, request_: Request, consumer: ScriptedConsumer) -> None:
+    """The limits under test are tight: on a busy machine they may end an honest exchange too."""
+    consumer.plays(answers_ok)
+    for _ in range(20):
+        await request_.over(hop)
+        if hop.idle:
+            return
+    raise AssertionError("no connection was kept")
+
+
 async def meets(
     failure: Failure,
     request_: Request,
@@ -215,16 +225,15 @@ async def meets(
     hop = hop_to(consumer.port, **failure.limits)
     hops.append(hop)
     if pooled:
-        consumer.plays(answers_ok)
-        await request_.over(hop)
-        assert hop.idle == 1
+        await until_one_is_kept(hop, request_, consumer)
+    requests, connections = len(consumer.requests), consumer.connections
     consumer.plays(failure.act)
 
     assert await request_.over(hop) == failure.outcome
 
     assert consumer.requests[-1] == request_.wire[: failure.received]
-    assert len(consumer.requests) == 1 + pooled
-    assert consumer.connections == 1
+    assert len(consumer.requests) == requests + 1
+    assert consumer.connections == (connections if pooled else 1)
     assert (hop.in_use, hop.idle) == (0, 0)
 
 
