@@ -153,7 +153,7 @@ async def test_every_statement_finds_its_rows_by_the_primary_key(
         "arrive": [keys, ints, ints, leases, chars, texts, "'1s'"],
         "take_over": [keys, ints, chars, ints, leases, chars, "'1s'"],
         "settle": [keys, ints, chars, "'1s'"],
-        "complete": [keys, ints, chars, texts, "'1s'"],
+        "complete": [keys, ints, ints, chars, texts, "'1s'"],
     }
     for name, values in arguments.items():
         await sql.execute(f"prepare {name} as {CLAIMS[name]}")
