@@ -16,6 +16,10 @@ _PORT = re.compile(r"[0-9]{1,5}")
 _HIGHEST_PORT = 65535
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
 _VISIBLE = re.compile(r"[!-~]*")
+_BEFORE_TARGET = re.compile(r"[a-z]+://[^/?#]*")
+# What a probe's URL has in place of the event's id.
+ID_HERE = "{event_id}"
+_PROBE = f"http://127.0.0.1:3000/known?id={ID_HERE}"
 # What frameworks and other proxies use for "anything here".
 _WILDCARD = re.compile(r"[*{}<>]")
 
@@ -38,6 +42,18 @@ class Url:
     port: int
     path: str | None
     """None where the URL has no path, or a lone slash."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeUrl:
+    """Where a consumer says whether it knows an event."""
+
+    scheme: str
+    host: str
+    """An IPv6 address without brackets."""
+    port: int
+    target: str
+    """Raw path and query, with `{event_id}` once in it."""
 
 
 def address(said: str) -> Address:
@@ -125,6 +141,28 @@ def url(said: str) -> Url:
     usual = 443 if scheme == "https" else 80
     return Url(
         scheme, name, usual if port is None else port, parts.path if parts.path.strip("/") else None
+    )
+
+
+def probe_url(said: str) -> ProbeUrl:
+    """`http://127.0.0.1:3000/known?id={event_id}`: a path or query with the id's place in it."""
+    before = _BEFORE_TARGET.match(said)
+    base = url(said if before is None else before[0])
+    target = said[before.end() :] if before else ""
+    shown = redacted(said)
+    if "#" in target:
+        raise ValueError(f"{shown!r} has a fragment, which is never sent; write the URL without")
+    if target.count(ID_HERE) != 1:
+        often = f"more than one {ID_HERE}" if ID_HERE in target else f"no {ID_HERE} behind the host"
+        raise ValueError(f"{shown!r} has {often}; write it once, as in {_PROBE}")
+    if re.search("[{}<>]", target.replace(ID_HERE, "")):
+        message = f"has braces or angle brackets, and only {ID_HERE} is put in"
+        raise ValueError(f"{shown!r} {message}; write the URL that is really meant, as in {_PROBE}")
+    if not _VISIBLE.fullmatch(target):
+        raise ValueError(f"{shown!r} has characters that no URL has; percent-encode them")
+    _without_dots(target.partition("?")[0], shown)
+    return ProbeUrl(
+        base.scheme, base.host, base.port, target if target.startswith("/") else f"/{target}"
     )
 
 

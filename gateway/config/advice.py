@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
+from gateway.config import custody
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import RouteSettings
 from gateway.config.settings import Settings
@@ -58,6 +59,7 @@ def faults(settings: RouteSettings, route: Route, here: Path, today: date) -> It
     yield from _host(settings, here)
     yield from _waits(route, here)
     yield from _without_effect(route, here)
+    yield from custody.advice(settings, route, here)
 
 
 def short_retention(settings: RouteSettings, route: Route, here: Path) -> Fault | None:
@@ -119,21 +121,25 @@ def _waits(route: Route, here: Path) -> Iterator[Fault]:
         yield Fault(
             (*upstream, "first_byte_timeout"), "is longer than timeout, which ends first", remedy
         )
-    if route.promise is None or route.promise.timeout is None:
+    patience = custody.patience(route)
+    if patience is None:
         return
-    patience = route.promise.timeout.total_seconds()
-    said = format_duration(route.promise.timeout)
-    if route.upstream.slot_timeout + route.upstream.connect_timeout >= patience:
+    said, seconds = format_duration(patience), patience.total_seconds()
+    if route.upstream.slot_timeout + route.upstream.connect_timeout >= seconds:
         message = (
             f"the provider hangs up after {said}, before slot_timeout + connect_timeout are over"
         )
         yield Fault((*upstream, "slot_timeout"), message, "lower the two")
-    elif route.upstream.timeout > patience:
+    elif route.upstream.timeout > seconds:
         message = (
             f"the provider hangs up after {said}; a slower success is recorded, and its retry "
             "answered as a duplicate, but the provider counts a failure"
         )
-        yield Fault((*upstream, "timeout"), message, "watch dedup_slow_forwards_total")
+        remedy = (
+            "watch dedup_slow_forwards_total; if it rises, "
+            f"acknowledge_after: {custody.in_time(patience)} in mode: forward answers in time"
+        )
+        yield Fault((*upstream, "timeout"), message, remedy)
     if route.busy_wait == 0:
         message = f"{said} leaves no time to wait for an undecided event; its duplicates get 503"
         yield Fault((*here, "promise", "timeout"), message, "check that it is so short")

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, GetJsonSchemaHandler, PlainValidator, With
 from pydantic_core import CoreSchema
 
 from gateway.config import addresses
-from gateway.config.addresses import Address, Url
+from gateway.config.addresses import Address, ProbeUrl, Url
 from gateway.core.durations import parse_duration, parse_size
 from gateway.core.headers import Networks
 from gateway.core.location import Literal as Fixed
@@ -273,4 +273,9 @@ Location = Annotated[CoreLocation, PlainValidator(location), WithJsonSchema(_pat
 Scope = Annotated[CoreLocation, PlainValidator(scope), WithJsonSchema(_STRING)]
 HostHeader = Annotated[str, read_as(addresses.authority), WithJsonSchema(_STRING)]
 WebAddress = Annotated[Url, read_as(addresses.url), WithJsonSchema(_pattern("https?://.+"))]
+ProbeAddress = Annotated[
+    ProbeUrl,
+    read_as(addresses.probe_url),
+    WithJsonSchema(_pattern(r"https?://[^/?]+[/?].*\{event_id\}.*")),
+]
 ContentType = Annotated[str, PlainValidator(content_type), WithJsonSchema(_pattern(_MEDIA_TYPE))]

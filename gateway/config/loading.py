@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 
 from pydantic import ValidationError
 
-from gateway.config import advice, layers, relations, routes, wording, yaml_lines
+from gateway.config import advice, custody, layers, relations, routes, wording, yaml_lines
 from gateway.config.document import Document
 from gateway.config.expansion import Expansion
 from gateway.config.loaded import (
@@ -37,6 +37,9 @@ _COMPARED: tuple[Path, ...] = (
     ("retention",),
     ("promise",),
     ("own_replay",),
+    ("mode",),
+    ("retry",),
+    ("probe",),
 )
 _NO_FLAGS: Mapping[str, object] = {}
 
@@ -157,6 +160,7 @@ class _Loading:
         memory = settings.limits.body_memory
         for here, one, route in _numbered(settings, built):
             self._note(relations.route_faults(one, here, today))
+            self._note(custody.faults(one, here, self._touched))
             self._note(routes.recipe_faults(one, route, here))
             # What stands in for a wrong value must not be found wanting beside another.
             if not self._touched((*here, "upstream", "url")):

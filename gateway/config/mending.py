@@ -30,6 +30,9 @@ def mended(document: Document, wrong: list[Path]) -> Document:
         for tail, value in _required(index):
             if isinstance(route, dict) and not copy.has(("routes", index, *tail)):
                 copy.put(("routes", index, *tail), value, _NOBODY)
+        asked: Path = ("routes", index, "probe", "url")
+        if isinstance(route, dict) and isinstance(route.get("probe"), dict) and not copy.has(asked):
+            copy.put(asked, "http://consumer.invalid/{event_id}", _NOBODY)
     return copy
 
 

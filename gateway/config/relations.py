@@ -5,9 +5,10 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 from datetime import date, timedelta
+from itertools import product
 from pathlib import Path as FilePath
 
-from gateway.config.addresses import Address
+from gateway.config.addresses import Address, ProbeUrl, Url
 from gateway.config.document import Document
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import FixedReplySettings, RouteSettings
@@ -81,13 +82,15 @@ def _routes(settings: Settings) -> Iterator[Fault]:
 
 
 def _loop(settings: Settings, route: RouteSettings, here: Path) -> Iterator[Fault]:
-    url = route.upstream.url
-    for _, listen in listeners(settings):
+    urls: list[tuple[str, Url | ProbeUrl]] = [("upstream", route.upstream.url)]
+    if route.probe is not None:
+        urls.append(("probe", route.probe.url))
+    for (_, listen), (name, url) in product(listeners(settings), urls):
         host, port = listen.address.host, listen.address.port
         mine = host == url.host or (host in _EVERYWHERE | _HERE and url.host in _HERE)
         if port == url.port and mine:
             message = f"{url.host}:{url.port} is the gateway itself"
-            yield Fault((*here, "upstream", "url"), message, "write the consumer's address")
+            yield Fault((*here, name, "url"), message, "write the consumer's address")
 
 
 def _files(settings: Settings, document: Document, folder: FilePath) -> Iterator[Fault]:

@@ -9,11 +9,13 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import assert_never
 
+from gateway.config.custody import stores
 from gateway.config.loaded import Dsn, Embedded, Loaded
 from gateway.config.problems import Problem
+from gateway.config.remarks import remarks
 from gateway.core.durations import format_duration
 from gateway.core.location import describe
-from gateway.core.route import Mode, OnMissingId, OnStoreDown, Route
+from gateway.core.route import Mode, OnDoubt, Route
 
 WIDTH = 80  # of a terminal that nobody has made wider
 
@@ -36,6 +38,14 @@ class RouteFindings:
     """Hosts and path."""
     upstream: str
     mode: str
+    answered: str
+    """Who tells the provider that an event was received."""
+    doubt: str | None
+    """What happens to an event whose earlier attempt may have had its effect; None in observe."""
+    stale: str | None
+    """What happens to a new event that is older than the retention; None where nobody looks."""
+    stored: str | None
+    """How long whole deliveries are tried and kept; None on a route that stores none."""
     methods: str
     """Those that carry events; others pass through."""
     event_id: str
@@ -130,6 +140,10 @@ def _route(loaded: Loaded, index: int, route: Route) -> RouteFindings:
         takes=f"{', '.join(route.hosts) or 'any host'} {route.path or '/'}",
         upstream=f"{upstream.scheme}://{upstream.authority}{upstream.path or ''}",
         mode=route.mode.value,
+        answered=_answered(route),
+        doubt=_doubt(route),
+        stale=_stale(route),
+        stored=_stored(route),
         methods=" ".join(sorted(route.methods, key=_usual)),
         event_id=", ".join(describe(part) for part in route.recipe.parts),
         scope=", ".join(describe(part) for part in route.recipe.scope),
@@ -139,8 +153,46 @@ def _route(loaded: Loaded, index: int, route: Route) -> RouteFindings:
         retention_origin=_retention_origin(loaded, index, route),
         accepted=loaded.accepted_short_retention.get(route.name),
         promise_source=source,
-        remarks=_remarks(route),
+        remarks=remarks(route),
     )
+
+
+def _answered(route: Route) -> str:
+    if route.mode is Mode.INBOX:
+        return "by the gateway at once, when the delivery is stored"
+    if route.mode is Mode.OBSERVE or route.acknowledge_after is None:
+        return "by the consumer"
+    return f"by the consumer; by the gateway after {_span(route.acknowledge_after)}"
+
+
+def _doubt(route: Route) -> str | None:
+    if route.mode is Mode.OBSERVE:
+        return None
+    if route.on_doubt is not OnDoubt.PROBE or route.probe is None:
+        return route.on_doubt.value
+    probe = route.probe
+    url = f"{probe.upstream.scheme}://{probe.upstream.authority}{probe.target}"
+    waits = f"within {_span(probe.upstream.timeout)}, hold after {_span(probe.give_up)}"
+    return f"probe {url} {waits}"
+
+
+def _stale(route: Route) -> str | None:
+    watched = route.mode is not Mode.OBSERVE and route.event_time is not None
+    return route.on_stale.value if watched else None
+
+
+def _stored(route: Route) -> str | None:
+    if not stores(route):
+        return None
+    retry = route.retry
+    return (
+        f"tried every {_span(retry.base)} to {_span(retry.cap)} for {_span(retry.give_up)}, "
+        f"kept {format_duration(route.keep_payload)} once delivered, {route.high_water} at most"
+    )
+
+
+def _span(seconds: float) -> str:
+    return format_duration(timedelta(seconds=seconds))
 
 
 def _usual(method: str) -> tuple[int, str]:
@@ -153,6 +205,8 @@ def _terms(loaded: Loaded, index: int, route: Route) -> tuple[Term, ...]:
     if route.promise is None:
         return ()
     own = loaded.source_of("routes", index, "own_replay")
+    if own == "default" and route.mode is Mode.INBOX:
+        own = "default in inbox: retry.give_up"
     return (
         _promised(loaded, index, "retry_horizon", route.promise.retry_horizon),
         _promised(loaded, index, "redrive_window", route.promise.redrive_window),
@@ -174,52 +228,6 @@ def _retention_origin(loaded: Loaded, index: int, route: Route) -> str:
     return "default: 60d without a promise" if route.floor is None else "default: floor + a quarter"
 
 
-def _remarks(route: Route) -> tuple[str, ...]:
-    if route.mode is Mode.OBSERVE:
-        return ("observe: everything is forwarded, doubles included; duplicates are only counted",)
-    return (_without_id(route), _without_store(route), _with_key(route))
-
-
-def _without_id(route: Route) -> str:
-    match route.missing_id:
-        case OnMissingId.FORWARD:
-            return "missing_id forward: without a usable id a delivery passes unprotected, counted"
-        case OnMissingId.REFUSE:
-            return (
-                "missing_id refuse: without a usable id a delivery gets 400; the provider loses it"
-            )
-        case _:
-            assert_never(route.missing_id)
-
-
-def _without_store(route: Route) -> str:
-    match route.on_store_down:
-        case OnStoreDown.REFUSE:
-            return (
-                "on_store_down refuse: without its store the gateway answers 503; a provider that "
-                "never retries loses the event, which on_store_down: forward avoids at the price "
-                "of doubles"
-            )
-        case OnStoreDown.FORWARD:
-            return (
-                "on_store_down forward: without its store the gateway lets doubles through, marked"
-            )
-        case _:
-            assert_never(route.on_store_down)
-
-
-def _with_key(route: Route) -> str:
-    if route.idempotency_key:
-        return (
-            "idempotency_key true: forwards carry an Idempotency-Key; a consumer that replays a "
-            "stored 500 under it never gets past that"
-        )
-    return (
-        "idempotency_key false: a second send after doubt is marked by Dedup-Possible-Duplicate "
-        "only; set true if the consumer knows Idempotency-Key"
-    )
-
-
 def _remark_lines(routes: tuple[RouteFindings, ...]) -> Iterable[str]:
     """Each remark once, with the names of its routes unless it is about all of them."""
     meant: dict[str, list[str]] = {}
@@ -235,6 +243,10 @@ def _remark_lines(routes: tuple[RouteFindings, ...]) -> Iterable[str]:
 def _route_lines(route: RouteFindings) -> Iterable[str]:
     yield from _wrapped(f"{route.takes} -> {route.upstream}", f"route {route.name}: ")
     yield f"  mode        {route.mode}"
+    yield f"  answered    {route.answered}"
+    for name, said in (("doubt", route.doubt), ("stale", route.stale), ("stored", route.stored)):
+        if said:
+            yield from _wrapped(said, f"  {name:<12}")
     yield f"  methods     {route.methods}"
     yield from _wrapped(f"{route.event_id} (unique within {route.scope})", "  event id    ")
     if route.floor is None:

@@ -19,6 +19,7 @@ from gateway.config.kinds import (
     Location,
     Method,
     Name,
+    ProbeAddress,
     RawPath,
     ReplyStatus,
     Scope,
@@ -31,7 +32,7 @@ from gateway.config.kinds import (
     Why,
     choice,
 )
-from gateway.core.route import Mode, OnMissingId, OnStoreDown
+from gateway.core.route import Mode, OnDoubt, OnMissingId, OnStale, OnStoreDown
 
 STRICT = ConfigDict(
     extra="forbid",
@@ -119,6 +120,37 @@ class PromiseSettings(Strict):
     """The day somebody last looked, as in 2026-08-25. Default: unknown."""
 
 
+class RetrySettings(Strict):
+    """How the gateway itself sends again what it has stored and acknowledged."""
+
+    base: Span = written("5s")
+    """The pause after the first attempt; it doubles with each, and is spread by up to a half. Too
+    short hammers a consumer that is down; too long delays what one more attempt would deliver."""
+    cap: Span = written("1h")
+    """The longest pause, and the longest that a consumer's Retry-After is honoured. Too long, and
+    events wait that much after a consumer is back."""
+    give_up: Span = written("3d")
+    """How long an event is tried after it was stored or a person sent it again; then it is `dead`
+    and waits for a person. Too short, and a weekend's outage leaves its events to be sent by hand;
+    too long, and they arrive when nobody expects them any more."""
+
+
+class ProbeSettings(Strict):
+    """Where the consumer says whether it knows an event."""
+
+    url: ProbeAddress
+    """http or https, host, port, path and query, with {event_id} once in path or query, where the
+    percent-encoded id is put. It is asked by GET: 200 means that the event had its effect, 404 that
+    it had none, anything else that nobody knows. One that answers 200 for events that it does not
+    know loses them; one that answers 404 for those that it knows doubles them, marked."""
+    timeout: Span = written("2s")
+    """How long one question may take. Too short, and nothing is ever decided; too long holds up
+    whoever sent the event. Adds to the lease."""
+    give_up: Span = written("1h")
+    """How long after an event was first seen it may stay undecided; then it is held for a person.
+    Too short leaves people what the consumer could have answered a little later."""
+
+
 class FixedReplySettings(Strict):
     """One reply for all duplicates."""
 
@@ -166,7 +198,33 @@ class RouteSettings(Strict):
     upstream: UpstreamSettings
     """Where the consumer is."""
     mode: Annotated[Mode, *choice(Mode)] = written("forward")
-    """`forward` protects; `observe` forwards everything, waits for nothing and only counts."""
+    """`forward` protects, and the provider gets the consumer's answer. `inbox` stores the delivery,
+    acknowledges it at once and delivers it by itself; the provider never learns of a failure.
+    `observe` forwards everything, waits for nothing and only counts."""
+    acknowledge_after: Span | None = None
+    """In `forward`: a delivery that the consumer has not answered by then is stored and
+    acknowledged; what fails after that is sent again by the gateway. Default: never. Longer than
+    the provider waits, less a second, and it does not help; very short, and nearly every delivery
+    is stored."""
+    retry: RetrySettings = Field(default_factory=RetrySettings)
+    """When the gateway itself sends again what it has stored and acknowledged, and for how long."""
+    on_doubt: Annotated[OnDoubt, *choice(OnDoubt)] = written("retry")
+    """An event whose earlier attempt may have had its effect: `retry` sends it again, marked;
+    `hold` stores it, acknowledges it and waits for a person, which ends the provider's retries;
+    `probe` asks the consumer. `retry` doubles in a consumer that ignores the mark; `hold` delays
+    events that nothing had happened to until somebody looks."""
+    probe: ProbeSettings | None = None
+    """For `on_doubt: probe`: where to ask. The certificates of `upstream.tls` are used here too."""
+    on_stale: Annotated[OnStale, *choice(OnStale)] = written("forward")
+    """A new event that is older than `retention` by its `event_time`, so that nobody can know
+    whether it is a duplicate: `forward` sends it, marked, `hold` keeps it for a person."""
+    keep_payload: Duration = written("7d")
+    """How long a stored delivery is kept, body and headers, after it was delivered or dropped;
+    undelivered ones are kept until they are. Longer keeps personal data, shorter leaves less to
+    look at."""
+    high_water: Count = written("100000")
+    """How many undelivered events of this route are stored; above it new ones get 503, so that the
+    provider keeps them. Too low refuses during an outage, too high fills the disk."""
     event_id: Annotated[tuple[Location, ...], *Listed]
     """Where the event id is: header:NAME, json:/pointer, form:NAME, query:NAME; several in a list
     make one id together. Pick the id of the *event*: an id of the delivery is new on every retry
@@ -181,8 +239,9 @@ class RouteSettings(Strict):
     events older than `retention` are marked and counted."""
     promise: PromiseSettings | None = None
     """What the provider says about how late an event may return. Default: nothing on file."""
-    own_replay: Duration = written("0s")
-    """How far back your own tools send events again. Too short, and their replays count as new."""
+    own_replay: Duration | None = None
+    """How far back the gateway and your own tools send events again. Default: 0s, in `inbox`
+    retry.give_up. Too short, and their replays count as new."""
     retention: Duration | None = None
     """How long an event is remembered after it was settled. Default: a quarter more than retry
     horizon, redrive window and own_replay together; 60d without a promise. Too short, and late
@@ -208,7 +267,8 @@ class RouteSettings(Strict):
     unprotected."""
     lease: Duration | None = None
     """How long a delivery may leave its event undecided before the next takes over. Default and
-    least: slot_timeout + connect_timeout + timeout + 5s. Longer delays the retry after a crash."""
+    least: slot_timeout + connect_timeout + timeout + 5s, and with a probe up to three times its
+    timeout more. Longer delays the retry after a crash."""
     body_limit: Size = written("25MiB")
     """The longest body; a longer one is answered 413. Too small loses large events, too large
     takes memory from others."""

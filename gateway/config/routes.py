@@ -12,7 +12,9 @@ from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import (
     DuplicateReply,
     FixedReplySettings,
+    ProbeSettings,
     PromiseSettings,
+    RetrySettings,
     RouteSettings,
     UpstreamSettings,
     UpstreamTlsSettings,
@@ -23,14 +25,22 @@ from gateway.core.headers import ends_here
 from gateway.core.inbox import RetryPolicy
 from gateway.core.keying import Recipe
 from gateway.core.location import Header, Literal, header_names, may_be_constant
-from gateway.core.route import LEASE_MARGIN, OnDoubt, OnStale, Route, Tls, Upstream
+from gateway.core.route import LEASE_MARGIN, Mode, Probe, Route, Tls, Upstream
+
+# Of one gateway process; a consumer that has to be asked is in trouble already.
+_PROBES_AT_ONCE = 16
+# Name look-up, connection and TLS of a probe, as for forwards; its wait for a slot too.
+_PROBE_CONNECT = 2.0
+# Only the status of its reply counts.
+_PROBE_REPLY = 64 * 2**10
 
 
 def build(settings: RouteSettings, folder: FilePath) -> Route:
     """One route. `folder`: what relative file names start from."""
     upstream = _upstream(settings.upstream, folder)
     promise = None if settings.promise is None else _promise(settings.promise)
-    kept = settings.retention
+    probe = None if settings.probe is None else _probe(settings.probe, upstream.tls)
+    own_replay, kept, after = _own_replay(settings), settings.retention, settings.acknowledge_after
     return Route(
         name=settings.name,
         path=settings.path,
@@ -41,25 +51,23 @@ def build(settings: RouteSettings, folder: FilePath) -> Route:
         event_type=settings.event_type,
         event_time=settings.event_time,
         promise=promise,
-        own_replay=settings.own_replay,
-        retention=(
-            retention.default_retention(promise, settings.own_replay) if kept is None else kept
-        ),
+        own_replay=own_replay,
+        retention=retention.default_retention(promise, own_replay) if kept is None else kept,
         methods=frozenset(settings.methods),
         missing_id=settings.missing_id,
         on_store_down=settings.on_store_down,
         status=_status(settings),
         duplicate_reply=_reply(settings.duplicate_reply),
-        lease=_seconds(settings.lease, upstream.longest + LEASE_MARGIN),
+        lease=_seconds(settings.lease, _least_lease(upstream, probe)),
         body_limit=settings.body_limit,
         idempotency_key=settings.idempotency_key,
-        on_doubt=OnDoubt.RETRY,
-        probe=None,
-        on_stale=OnStale.FORWARD,
-        acknowledge_after=None,
-        retry=RetryPolicy(base=5.0, cap=3600.0, give_up=3 * 86400.0),
-        keep_payload=timedelta(days=7),
-        high_water=100_000,
+        on_doubt=settings.on_doubt,
+        probe=probe,
+        on_stale=settings.on_stale,
+        acknowledge_after=None if after is None else after.total_seconds(),
+        retry=_retry(settings.retry),
+        keep_payload=settings.keep_payload,
+        high_water=settings.high_water,
     )
 
 
@@ -83,11 +91,12 @@ def recipe_faults(settings: RouteSettings, built: Route, here: Path) -> Iterator
 
 def span_faults(built: Route, here: Path) -> Iterator[Fault]:
     """Times that are too short for others, defaults included."""
-    least = built.upstream.longest + LEASE_MARGIN
+    least = _least_lease(built.upstream, built.probe)
     if built.lease < least:
         shown, needed = (format_duration(timedelta(seconds=s)) for s in (built.lease, least))
+        asked = "" if built.probe is None else " + the probe's"
         message = (
-            f"{shown} is less than slot_timeout + connect_timeout + timeout + 5s, "
+            f"{shown} is less than slot_timeout + connect_timeout + timeout + 5s{asked}, "
             "so a slow forward would lose its claim to the retry that it provoked"
         )
         yield Fault((*here, "lease"), message, f"write {needed} or more, or remove it")
@@ -117,6 +126,45 @@ def _upstream(settings: UpstreamSettings, folder: FilePath) -> Upstream:
     if settings.host == "upstream":
         return replace(upstream, host_header=upstream.authority)
     return upstream
+
+
+def _probe(settings: ProbeSettings, tls: Tls) -> Probe:
+    """Asked with the certificates of the route's upstream, if over TLS at all."""
+    url, timeout = settings.url, settings.timeout.total_seconds()
+    connect = min(_PROBE_CONNECT, timeout)
+    upstream = Upstream(
+        scheme=url.scheme,
+        host=url.host,
+        port=url.port,
+        path=None,
+        host_header=None,
+        tls=tls if url.scheme == "https" else Tls(None, None, None),
+        concurrency=_PROBES_AT_ONCE,
+        slot_timeout=connect,
+        connect_timeout=connect,
+        write_timeout=timeout,
+        first_byte_timeout=timeout,
+        timeout=timeout,
+        max_reply=_PROBE_REPLY,
+    )
+    asked = replace(upstream, host_header=upstream.authority)
+    return Probe(asked, url.target, settings.give_up.total_seconds())
+
+
+def _least_lease(upstream: Upstream, probe: Probe | None) -> float:
+    """Who asks first holds the claim for as long as that takes, and then still has to send."""
+    return upstream.longest + (0.0 if probe is None else probe.upstream.longest) + LEASE_MARGIN
+
+
+def _retry(settings: RetrySettings) -> RetryPolicy:
+    spans = settings.base, settings.cap, settings.give_up
+    return RetryPolicy(*(span.total_seconds() for span in spans))
+
+
+def _own_replay(settings: RouteSettings) -> timedelta:
+    if settings.own_replay is not None:
+        return settings.own_replay
+    return settings.retry.give_up if settings.mode is Mode.INBOX else timedelta(0)
 
 
 def _promise(settings: PromiseSettings) -> retention.Promise:

@@ -21,6 +21,7 @@ _EXAMPLES = {
     "event_id": "event_id: json:/id, or header:NAME, form:NAME, query:NAME",
     "upstream": "upstream: {url: http://127.0.0.1:3000}",
     "url": "url: http://127.0.0.1:3000",
+    "probe.url": 'url: "http://127.0.0.1:3000/known?id={event_id}"',
     "address": "address: 127.0.0.1:8080",
     "cert": "cert: FILE",
     "key": "key: FILE",
@@ -29,7 +30,13 @@ _EXAMPLES = {
 
 _NO_MAPPING = "is not a mapping"
 # Settings that people write as their most important member.
-_INSIDE = {"upstream": "url", "admin": "listen", "store": "dsn"}
+_INSIDE = {
+    "upstream": "url",
+    "admin": "listen",
+    "store": "dsn",
+    "probe": "url",
+    "retry": "give_up",
+}
 
 
 def faults(error: ValidationError, document: Document) -> list[Fault]:
@@ -61,7 +68,9 @@ def _said(kind: str, error: Any, path: Path) -> tuple[str, str]:
             message, _, remedy = str(error["ctx"]["error"]).partition("; ")
             return message, remedy
         case "missing":
-            return "missing", f"write {_EXAMPLES.get(str(path[-1]), f'{path[-1]}: …')}"
+            name = str(path[-1])
+            example = _EXAMPLES.get(dotted(path[-2:])) or _EXAMPLES.get(name, f"{name}: …")
+            return "missing", f"write {example}"
         case "extra_forbidden":
             return "unknown setting", _meant(path)
         case "model_type" | "model_attributes_type" | "dict_type":

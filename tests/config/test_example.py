@@ -11,8 +11,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from gateway.config import Embedded, load
+from gateway.config import Embedded, check, load
 from gateway.config.settings import Settings
+from gateway.core.route import Mode
 from tests.config.conftest import Read, write_pair
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -46,7 +47,9 @@ def _names(value: Any, above: str = "") -> Iterator[str]:
 
 
 def test_the_example_is_valid_as_it_is(read: Read) -> None:
-    assert len(read(EXAMPLE, env=ENV).routes) == 2
+    loaded = read(EXAMPLE, env=ENV)
+    assert [route.mode for route in loaded.routes] == [Mode.FORWARD, Mode.INBOX, Mode.OBSERVE]
+    assert not check(loaded).unsafe
 
 
 def test_the_example_shows_every_setting() -> None:

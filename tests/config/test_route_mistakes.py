@@ -13,11 +13,11 @@ IN_A_ROUTE = [
     ("timeout: 3s", "routes.0.timeout: unknown setting; did you mean routes.upstream.timeout?"),
     (
         "mode: forwards",
-        "routes.0.mode: 'forwards' is not one of observe, forward; did you mean forward?",
+        "routes.0.mode: 'forwards' is not one of observe, forward, inbox; did you mean forward?",
     ),
     (
         "mode: off",
-        "routes.0.mode: 'off' means nothing here; write observe or forward",
+        "routes.0.mode: 'off' means nothing here; write observe or forward or inbox",
     ),
     (
         "retention: 30",
