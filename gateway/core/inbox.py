@@ -122,6 +122,10 @@ class Leased(NamedTuple):
     now: float
     """The database's clock then."""
     delivery: Delivery
+    took_over: bool = False
+    """The worker before never concluded."""
+    by_order: bool = False
+    """A person had it sent: doubt does not hold it this time."""
 
 
 class Conclusion(NamedTuple):
@@ -138,6 +142,14 @@ class Conclusion(NamedTuple):
     """Seconds until it is due again; zero for endings that do not retry."""
     why: str
     """What became of the attempt, in few words for people; never from a body."""
+
+
+class Waiting(NamedTuple):
+    """Undelivered entries of one route in one state."""
+
+    entries: int
+    oldest: float
+    """Seconds since the oldest of them was received."""
 
 
 @dataclass(frozen=True, slots=True)

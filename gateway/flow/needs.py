@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from gateway.core.answer import Reason, Verdict
 from gateway.core.claim import Arrival, Ask, Held, Seen, Settled, Settlement
 from gateway.core.event import EventKey, RawHeaders
 from gateway.core.inbox import Accepted, Conclusion, EntryState, Leased, Offer, Unclaimed
+from gateway.core.inbox import Waiting as Waiting
 from gateway.core.outcome import Outcome, Reply
 from gateway.core.retention import Shape
 
@@ -37,14 +38,6 @@ class Claims(Protocol):
         Repeating a settlement is harmless.
         """
         ...
-
-
-class Waiting(NamedTuple):
-    """Undelivered entries of one route in one state."""
-
-    entries: int
-    oldest: float
-    """Seconds since the oldest of them was received."""
 
 
 class Inbox(Protocol):

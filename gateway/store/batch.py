@@ -29,6 +29,9 @@ Result = TypeVar("Result")
 
 # More keys than this do not get cheaper by the key, and a refused batch takes longer to cut up.
 LARGEST = 512
+# Bytes that travel together. A statement's time is for all of it: behind four small bodies' worth
+# nobody waits noticeably, and what is larger than this by itself travels alone.
+HEAVIEST = 4 * 1024 * 1024
 LANES = 2
 # How precisely a deadline is kept while calls wait, in seconds. One timer for all of them, since
 # one for each call would cost more than its share of the statement.
@@ -102,11 +105,13 @@ class Batch(Generic[Item, Result]):
         *,
         lanes: int = LANES,
         apart: Batch[Item, Result] | None = None,
+        weigh: Callable[[Item], int] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._send = send
         self._clock = clock
         self._free = lanes
+        self._weigh = weigh
         self._apart = apart
         self._largest = LARGEST if apart else 1
         self._wait = TOGETHER if apart else ALONE
@@ -225,8 +230,12 @@ class Batch(Generic[Item, Result]):
     def _gather(self) -> list[Group[Item, Result]]:
         """The next batch, sorted by key: statements that meet then wait in one order."""
         groups: dict[bytes, Group[Item, Result]] = {}
-        queue = self._queue
+        queue, weigh, weight = self._queue, self._weigh, 0
         while queue and len(groups) < self._largest:
+            if weigh:
+                weight += weigh(queue[0].item)
+                if groups and weight > HEAVIEST:
+                    break
             call = queue.popleft()
             group = groups.get(call.key)
             if group is None:

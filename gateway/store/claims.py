@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 
 from asyncpg.pgproto.pgproto import UUID
 
@@ -25,29 +24,19 @@ from gateway.core.claim import (
     Seen,
     Settled,
     Settlement,
-    StoreAway,
     Won,
 )
 from gateway.store.batch import TOGETHER, Batch, Group, calls_of, unanswered
 from gateway.store.queries import ForMany, read
-from gateway.store.routes import Routes
-from gateway.store.session import Lost, NoSession, Record, Sessions, pause
+from gateway.store.session import Lost, Record, pause
+from gateway.store.table import BYTE, CHANGED, NOTHING, Table
 
 # A settlement has a second; whoever needs it recorded goes on in the background.
 SETTLE_WITHIN = 1.0
-# Away for longer than this, the store is not asked on behalf of deliveries any more, so that they
-# are refused at once; the check in the background finds out when it is back. Shorter interruptions,
-# a restart or a switch-over, are waited out.
-GIVEN_UP = 2.0
-# Longer ids are keyed whole and kept for people in part.
-KEPT_CHARACTERS = 255
 
-_BYTE = tuple(bytes((value,)) for value in range(256))
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _CLAIMED = (b"c", b"C")
 _DURABLE = (b"d", b"D", b"s", b"S")
 _ENDINGS = {Ending.COMPLETE: b"d", Ending.RELEASE: b"r", Ending.RELEASE_DOUBTFUL: b"R"}
-_CHANGED, _LATE, _NOTHING = Settled(True, False), Settled(True, True), Settled(False, False)
 
 Asks = list[Group[Ask, Arrival]]
 Settlements = list[Group[Settlement, Settled]]
@@ -56,18 +45,12 @@ Settlements = list[Group[Settlement, Settled]]
 class Claims:
     """The claims table."""
 
-    def __init__(
-        self, sessions: Sessions, routes: Routes, clock: Callable[[], float], *, keep_ids: bool
-    ) -> None:
-        self._sessions = sessions
-        self._routes = routes
-        self._clock = clock
-        self._keep_ids = keep_ids
+    def __init__(self, table: Table, clock: Callable[[], float]) -> None:
+        self._table = table
         statements = read("claims.sql")
         self._arrive_statement = ForMany(statements["arrive"])
         self._take_over_statement = ForMany(statements["take_over"])
         self._settle_statement = ForMany(statements["settle"])
-        self._complete_statement = ForMany(statements["complete"])
         self._arrivals = Batch(self._arrive, clock, apart=Batch(self._arrive, clock))
         self._settlements = Batch(self._settle, clock, apart=Batch(self._settle, clock))
 
@@ -77,12 +60,12 @@ class Claims:
         StoreAway is raised here or, after `within` seconds at the latest, by what is given back;
         LookupError here, for a route that was never registered.
         """
-        self._expect(ask.route)
+        self._table.expect(ask.route)
         return self._arrivals.call(ask.key.digest, ask, within)
 
     def settle(self, settlement: Settlement) -> asyncio.Future[Settled]:
         """A holder ends its claim. StoreAway within a second and LookupError as above."""
-        self._expect(settlement.route)
+        self._table.expect(settlement.route)
         return self._settlements.call(settlement.key.digest, settlement, SETTLE_WITHIN)
 
     async def close(self) -> None:
@@ -90,41 +73,10 @@ class Claims:
         await self._arrivals.close()
         await self._settlements.close()
 
-    def _expect(self, route: str) -> None:
-        if route not in self._routes.recipes:
-            raise LookupError(f"route {route!r} was never registered")
-        away_since = self._sessions.away_since
-        if away_since is not None and self._clock() - away_since > GIVEN_UP:
-            raise StoreAway(self._sessions.why)
-
-    def _texts(self, event_ids: Iterable[str]) -> list[str | None]:
-        if not self._keep_ids:
-            return [None for _ in event_ids]
-        utf8 = self._sessions.utf8
-        return [_text(event_id, utf8=utf8) for event_id in event_ids]
-
-    async def _run(
-        self, asked: ForMany, groups: Asks | Settlements, wait: str, *columns: Sequence[Any]
-    ) -> list[Record]:
-        connection = await self._sessions.take()
-        for group in groups:
-            for call in group:
-                if call.future.done():
-                    # Its time was up while we connected, and it was told that nothing had left: a
-                    # claim made for it now would have no holder, and nobody would give it back.
-                    self._sessions.give_back(connection)
-                    raise NoSession("a call was over before its statement left")
-                call.out = True
-        statement, args = asked.fitting(*columns)
-        rows = await self._sessions.run(connection, statement, (*args, wait), len(groups))
-        self._sessions.is_up()
-        return rows
-
     async def _arrive(self, groups: Asks, wait: str) -> None:
-        await self._routes.resolve()
-        ids = self._routes.ids
+        ids = await self._table.route_ids()
         asks = [group[0].item for group in groups]
-        rows = await self._run(
+        rows = await self._table.run(
             self._arrive_statement,
             groups,
             wait,
@@ -132,8 +84,8 @@ class Claims:
             [ids[ask.route] for ask in asks],
             [ask.token for ask in asks],
             [ask.lease for ask in asks],
-            [_BYTE[ask.fingerprint] for ask in asks],
-            self._texts(ask.key.event_id for ask in asks),
+            [BYTE[ask.fingerprint] for ask in asks],
+            self._table.texts(ask.key.event_id for ask in asks),
         )
         first_ever = Won(1, False, False, rows[0][7], math.floor(rows[0][7]))
         still_open: Asks = []
@@ -161,7 +113,7 @@ class Claims:
         asks = [group[0].item for group in groups]
         seen = [cast("tuple[int, bytes]", group[0].seen) for group in groups]
         try:
-            rows = await self._run(
+            rows = await self._table.run(
                 self._take_over_statement,
                 groups,
                 wait,
@@ -170,7 +122,7 @@ class Claims:
                 [state for _, state in seen],
                 [ask.token for ask in asks],
                 [ask.lease for ask in asks],
-                [_BYTE[ask.fingerprint] for ask in asks],
+                [BYTE[ask.fingerprint] for ask in asks],
             )
         except Lost:
             for call in calls_of(groups):
@@ -195,7 +147,7 @@ class Claims:
     async def _settle_firsts(self, groups: Settlements, wait: str) -> None:
         firsts = [group[:1] for group in groups]
         settlements = [group[0].item for group in firsts]
-        rows = await self._run(
+        rows = await self._table.run(
             self._settle_statement,
             firsts,
             wait,
@@ -204,7 +156,7 @@ class Claims:
             [_ENDINGS[settlement.ending] for settlement in settlements],
         )
         for (n,) in rows:
-            firsts[n - 1][0].tell(_CHANGED)
+            firsts[n - 1][0].tell(CHANGED)
         if len(rows) == len(firsts):
             return
         changed = {n - 1 for (n,) in rows}
@@ -215,31 +167,9 @@ class Claims:
             if group[0].item.ending is Ending.COMPLETE:
                 late.append(group)
             else:
-                group[0].tell(_NOTHING)
+                group[0].tell(NOTHING)
         if late:
-            await self._complete(late, wait)
-
-    async def _complete(self, groups: Settlements, wait: str) -> None:
-        await self._routes.resolve()
-        ids = self._routes.ids
-        settlements = [group[0].item for group in groups]
-        rows = await self._run(
-            self._complete_statement,
-            groups,
-            wait,
-            [UUID(settlement.key.digest) for settlement in settlements],
-            [ids[settlement.route] for settlement in settlements],
-            [settlement.token for settlement in settlements],
-            [_BYTE[settlement.fingerprint] for settlement in settlements],
-            self._texts(settlement.key.event_id for settlement in settlements),
-        )
-        leased = {row[0].bytes: row[1] for row in rows}
-        for (call,) in groups:
-            match leased.get(call.key):
-                case None:
-                    call.tell(_NOTHING)
-                case by_holder:
-                    call.tell(_CHANGED if by_holder else _LATE)
+            await self._table.complete(late, wait)
 
 
 def _tell_winner(group: Group[Ask, Arrival], won: Won) -> None:
@@ -257,22 +187,9 @@ def _told(row: Record, ask: Ask) -> Arrival:
     _, _, state, attempt, token, fingerprint, first_seen, now, dead = row
     if state is None:  # lost to a row younger than our snapshot: nothing is known of it
         return Held(True, now)
-    same_body = fingerprint == _BYTE[ask.fingerprint]
+    same_body = fingerprint == BYTE[ask.fingerprint]
     if state in _DURABLE:
         return Seen(first_seen, same_body, now, bool(dead))
     if token == ask.token and state in _CLAIMED:
         return Won(attempt, state == b"C", False, now, first_seen)
     return Held(same_body, now)
-
-
-def _text(event_id: str, *, utf8: bool) -> str:
-    """What Postgres can keep of an id: no NUL, no lone surrogate, at most 255 characters.
-
-    A database that is not in UTF-8 refuses or miscounts what its encoding lacks, and an event must
-    not be turned away for what people would read of it.
-    """
-    text = event_id[:KEPT_CHARACTERS]
-    if text.isascii() and "\x00" not in text:
-        return text
-    text = _UNSTORABLE.sub("\ufffd", text)
-    return text if utf8 else text.encode("ascii", "backslashreplace").decode()[:KEPT_CHARACTERS]

@@ -106,52 +106,94 @@ select a.n::int4
 
 -- name: lease
 -- The lease is committed before anything is sent; the attempt is counted here. A lease that was lapsed
--- is doubt. Entries whose event is completed are left alone.
+-- is doubt. An entry whose event is completed is closed instead: its success came while it was being
+-- stored, or its claim was lost and won anew. What is too heavy to be fetched together stays due. The
+-- first attempt after a redrive is by a person's order, which has the moment of the entry's `since`.
 with due as materialized (
-  select e.key, e.state
+  select e.key, e.state, e.due, octet_length(e.body) as size,
+         exists (select from dedup.claims c where c.key = e.key and c.state in ('d', 'D')) as over
     from dedup.entries e
    where e.route = $1
-     and ((e.state = 'p' and e.due <= now()) or (e.state = 'l' and e.due < now()))
-     and not exists (select from dedup.claims c where c.key = e.key and c.state in ('d', 'D'))
+     and e.state in ('p', 'l')
+     and e.due <= now()
+     and (e.state = 'p' or e.due < now())
    order by e.due
    limit $2
      for update of e skip locked
+), closed as (
+  update dedup.entries e
+     set state = 'd', settled = now(), why = null
+    from due d
+   where e.key = d.key
+     and d.over
+), fitting as (
+  select d.key, d.state, d.due,
+         sum(d.size) over (order by d.due, d.key rows unbounded preceding) as bytes,
+         row_number() over (order by d.due, d.key) as n
+    from due d
+   where not d.over
 )
 update dedup.entries e
    set state    = 'l',
        attempt  = e.attempt + 1,
-       doubtful = e.doubtful or d.state = 'l',
+       doubtful = e.doubtful or f.state = 'l',
        token    = $3,
        due      = now() + $4::float8 * interval '1 second'
-  from due d
- where e.key = d.key
+  from fitting f
+ where e.key = f.key
+   and (f.bytes <= $5 or f.n = 1)
 returning e.key, e.event_id, e.attempt, e.doubtful, e.fingerprint,
           extract(epoch from now() - e.since)::float8 as age, extract(epoch from now())::float8 as now,
-          e.method, e.target, e.headers, e.body, e.peer, e.scheme;
+          e.method, e.target, e.headers, e.body, e.peer, e.scheme, f.state = 'l' as took_over,
+          exists (
+            select from dedup.actions o
+             where o.key = e.key and o.action = 'redrive'
+               and o.at = e.since and o.attempt = e.attempt - 1) as by_order,
+          f.due;
 
 -- name: lease_newest
 -- The same from the other end, so that a fresh event does not wait for a backlog.
 with due as materialized (
-  select e.key, e.state
+  select e.key, e.state, e.due, octet_length(e.body) as size,
+         exists (select from dedup.claims c where c.key = e.key and c.state in ('d', 'D')) as over
     from dedup.entries e
    where e.route = $1
-     and ((e.state = 'p' and e.due <= now()) or (e.state = 'l' and e.due < now()))
-     and not exists (select from dedup.claims c where c.key = e.key and c.state in ('d', 'D'))
+     and e.state in ('p', 'l')
+     and e.due <= now()
+     and (e.state = 'p' or e.due < now())
    order by e.due desc
    limit $2
      for update of e skip locked
+), closed as (
+  update dedup.entries e
+     set state = 'd', settled = now(), why = null
+    from due d
+   where e.key = d.key
+     and d.over
+), fitting as (
+  select d.key, d.state, d.due,
+         sum(d.size) over (order by d.due desc, d.key rows unbounded preceding) as bytes,
+         row_number() over (order by d.due desc, d.key) as n
+    from due d
+   where not d.over
 )
 update dedup.entries e
    set state    = 'l',
        attempt  = e.attempt + 1,
-       doubtful = e.doubtful or d.state = 'l',
+       doubtful = e.doubtful or f.state = 'l',
        token    = $3,
        due      = now() + $4::float8 * interval '1 second'
-  from due d
- where e.key = d.key
+  from fitting f
+ where e.key = f.key
+   and (f.bytes <= $5 or f.n = 1)
 returning e.key, e.event_id, e.attempt, e.doubtful, e.fingerprint,
           extract(epoch from now() - e.since)::float8 as age, extract(epoch from now())::float8 as now,
-          e.method, e.target, e.headers, e.body, e.peer, e.scheme;
+          e.method, e.target, e.headers, e.body, e.peer, e.scheme, f.state = 'l' as took_over,
+          exists (
+            select from dedup.actions o
+             where o.key = e.key and o.action = 'redrive'
+               and o.at = e.since and o.attempt = e.attempt - 1) as by_order,
+          f.due;
 
 -- name: put_back
 -- A worker ends its attempt without success, if the entry still is its own. `unsent`: the attempt does

@@ -146,12 +146,18 @@ class Sessions:
         return await self._open()
 
     async def run(
-        self, connection: asyncpg.Connection, statement: Statement, args: Sequence[Any], size: int
+        self,
+        connection: asyncpg.Connection,
+        statement: Statement,
+        args: Sequence[Any],
+        size: int,
+        *,
+        seconds: float = TRY,
     ) -> list[Record]:
-        """One statement on a connection of `take`. Raises Lost or Aborted."""
+        """One statement on a connection of `take`, within `seconds`. Raises Lost or Aborted."""
         loop = asyncio.get_running_loop()
         began = self._clock()
-        timer = loop.call_later(TRY, connection.terminate)
+        timer = loop.call_later(seconds, connection.terminate)
         usable = False  # until the server has answered: a caller that leaves breaks it off
         try:
             rows: list[Record] = await connection.fetch(statement.sql, *args)
@@ -174,13 +180,13 @@ class Sessions:
             self._on_statement(statement.name, self._clock() - began, size)
         return rows
 
-    async def ask(self, statement: Statement, *args: Any) -> list[Record]:
+    async def ask(self, statement: Statement, *args: Any, seconds: float = TRY) -> list[Record]:
         """`take` and `run` in one. Raises NoSession, Lost or Aborted."""
-        return await self.run(await self.take(), statement, args, 1)
+        return await self.run(await self.take(), statement, args, 1, seconds=seconds)
 
-    async def fetch(self, statement: Statement, *args: Any) -> list[Record]:
+    async def fetch(self, statement: Statement, *args: Any, seconds: float = TRY) -> list[Record]:
         """The same for a statement on our own tables, whose success proves that all is well."""
-        rows = await self.ask(statement, *args)
+        rows = await self.ask(statement, *args, seconds=seconds)
         self.is_up()
         return rows
 
@@ -251,7 +257,7 @@ class Sessions:
         self, connection: asyncpg.Connection, error: Exception, timer: asyncio.TimerHandle
     ) -> Lost:
         timed_out = asyncio.get_running_loop().time() >= timer.when()
-        why = f"no reply within {TRY} s" if timed_out else str(error)
+        why = "no reply in time" if timed_out else str(error)
         self._on_error("timeout" if timed_out else "connection")
         self.is_away(f"the store does not answer: {why}")
         connection.terminate()

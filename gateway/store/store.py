@@ -1,4 +1,4 @@
-"""The store: claims and replies in Postgres, and whether it is there.
+"""The store: claims, entries and replies in Postgres, and whether it is there.
 
 It starts while Postgres is away, finds out by itself when it is back, and needs no restart. Health
 comes from traffic; without traffic a check asks the question that matters: is there a server that
@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
 import asyncpg
 
-from gateway.core.claim import Arrival, Ask, Settled, Settlement
+from gateway.core.claim import Arrival, Ask, Held, Seen, Settled, Settlement
 from gateway.core.event import EventKey
+from gateway.core.inbox import Accepted, Conclusion, EntryState, Leased, Offer, Unclaimed, Waiting
 from gateway.core.outcome import Reply
 from gateway.store.claims import Claims
+from gateway.store.entries import Entries
+from gateway.store.inbox import Inbox
 from gateway.store.migrate import migrate, newest
 from gateway.store.multihost import CONNECT_ERRORS, parse
 from gateway.store.queries import read
 from gateway.store.replies import Replies
 from gateway.store.routes import Routes
 from gateway.store.session import Aborted, Lost, NoSession, Sessions
+from gateway.store.table import Table
 
 # Between two checks while all is well, in seconds; traffic that succeeds makes them unnecessary.
 CHECK_EVERY = 1.0
@@ -32,7 +36,7 @@ FIRST_RETRY, LAST_RETRY = 0.1, 1.0
 
 
 class Store:
-    """Satisfies the flow's Claims and Replies.
+    """Satisfies the flow's Claims, Inbox and Replies.
 
     `keep_ids`: whether the ids are kept as text beside their digests. `clock`: monotonic seconds.
     `on_error` is told a bounded kind of each failure, `on_statement` the name, seconds and number
@@ -52,7 +56,10 @@ class Store:
         self._clock = clock
         self._sessions = Sessions(parse(dsn), clock, on_error, on_statement)
         self._routes = Routes(self._sessions)
-        self._claims = Claims(self._sessions, self._routes, clock, keep_ids=keep_ids)
+        table = Table(self._sessions, self._routes, clock, keep_ids=keep_ids)
+        self._claims = Claims(table, clock)
+        self._inbox = Inbox(table, clock)
+        self._entries = Entries(table, self._sessions)
         self._replies = Replies(self._sessions, clock)
         self._health = read("routes.sql")["health"]
         self._needs = newest()
@@ -84,6 +91,7 @@ class Store:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         await self._claims.close()
+        await self._inbox.close()
         await self._replies.close()
         await self._sessions.close()
 
@@ -101,6 +109,46 @@ class Store:
     def settle(self, settlement: Settlement) -> Awaitable[Settled]:
         """A holder ends its claim. Raises StoreAway within about a second."""
         return self._claims.settle(settlement)
+
+    def accept(
+        self, offer: Offer, *, has_room: bool, within: float
+    ) -> Awaitable[Accepted | Seen | Held | Unclaimed]:
+        """Store an event without a claim. Raises StoreAway as `arrive`; large bodies take more."""
+        return self._inbox.accept(offer, has_room=has_room, within=within)
+
+    def store(self, offer: Offer, *, within: float) -> Awaitable[bool]:
+        """The holder gives its claim to the inbox; False when it is lost. Raises as `accept`."""
+        return self._inbox.store(offer, within=within)
+
+    def conclude(self, conclusion: Conclusion) -> Awaitable[Settled]:
+        """A worker ends its attempt. Raises StoreAway within about a second."""
+        return self._inbox.conclude(conclusion)
+
+    async def lease(
+        self, route: str, most: int, token: int, seconds: float, *, newest: bool
+    ) -> list[Leased]:
+        """Up to `most` due entries under a token of their own. Raises StoreAway."""
+        return await self._entries.lease(route, most, token, seconds, newest=newest)
+
+    async def revive(self, offer: Offer) -> bool:
+        """Make a dead entry due, with new bytes; False when it is not dead. Raises StoreAway."""
+        return await self._entries.revive(offer)
+
+    async def due(self, routes: Iterable[str]) -> frozenset[str]:
+        """The routes among these that have something to send. Raises StoreAway."""
+        return await self._entries.due(routes)
+
+    async def waiting(self) -> Mapping[tuple[str, EntryState], Waiting]:
+        """Undelivered entries of registered routes, by route and state. Raises StoreAway."""
+        return await self._entries.waiting()
+
+    async def orphans(self, names: Iterable[str]) -> dict[str, int]:
+        """Undelivered entries of all routes but these, by name. Raises StoreAway."""
+        return await self._entries.orphans(names)
+
+    async def forget(self, route: str, kept: float, most: int) -> int:
+        """Delete up to `most` entries that ended over `kept` seconds ago. Raises StoreAway."""
+        return await self._entries.forget(route, kept, most)
 
     async def keep(self, key: EventKey, reply: Reply) -> None:
         """Keep a first reply. Raises StoreAway within about a second."""

@@ -12,17 +12,36 @@ from typing import Any, TypeVar
 import asyncpg
 from asyncpg.pgproto.pgproto import UUID
 
-from gateway.core.claim import Arrival, Ask, Claim, Ending, Settled, Settlement, State
-from gateway.core.event import EventKey
+from gateway.core.claim import Arrival, Ask, Claim, Ending, Held, Seen, Settled, Settlement, State
+from gateway.core.event import Delivery, EventKey
+from gateway.core.inbox import (
+    Accepted,
+    Conclusion,
+    EntryEnding,
+    EntryState,
+    Leased,
+    Offer,
+    Unclaimed,
+)
 from gateway.store.store import Store
 from tests.rig.deadline import eventually
 
 T = TypeVar("T")
+Told = Accepted | Seen | Held | Unclaimed
 
 ROUTE = "orders"
 WITHIN = 1.8
 # How long a test waits for something that takes milliseconds on a machine with nothing else to do.
 PATIENCE = 15.0
+
+DELIVERY = Delivery(
+    "POST",
+    "/hooks/orders?a=%20b",
+    ((b"Content-Type", b"application/json"), (b"x-id", b" evt_1"), (b"X-ID", b"")),
+    b'{"id": "evt_1"}\x00\xff',
+    "127.0.0.1",
+    "http",
+)
 
 _STATES = {
     b"c": State.CLAIMED,
@@ -51,6 +70,23 @@ class OpenStore:
 
     async def settle(self, ask: Ask, ending: Ending) -> Settled:
         return await self.inner.settle(settlement(ask, ending))
+
+    async def accept(self, offer: Offer, within: float = WITHIN, *, has_room: bool = True) -> Told:
+        return await self.inner.accept(offer, has_room=has_room, within=within)
+
+    async def store(self, offer: Offer, within: float = WITHIN) -> bool:
+        return await self.inner.store(offer, within=within)
+
+    async def lease(
+        self,
+        most: int = 10,
+        token: int | None = None,
+        seconds: float = 30.0,
+        *,
+        newest: bool = False,
+    ) -> list[Leased]:
+        used = fresh_token() if token is None else token
+        return await self.inner.lease(ROUTE, most, used, seconds, newest=newest)
 
     async def up(self) -> None:
         await eventually(
@@ -112,9 +148,54 @@ def fresh_key(event_id: str = "evt_1") -> EventKey:
     return EventKey(os.urandom(16), event_id)
 
 
+def fresh_token() -> int:
+    return int.from_bytes(os.urandom(8), "big") >> 1
+
+
+def fresh_offer(
+    key: EventKey | None = None,
+    state: EntryState = EntryState.PENDING,
+    *,
+    token: int | None = None,
+    lease: float = 30.0,
+    fingerprint: int = 7,
+    doubtful: bool = False,
+    delivery: Delivery | None = None,
+) -> Offer:
+    return Offer(
+        key or fresh_key(),
+        ROUTE,
+        fresh_token() if token is None else token,
+        fingerprint,
+        delivery or DELIVERY,
+        state,
+        lease,
+        doubtful,
+    )
+
+
+def conclusion(
+    leased: Leased | Offer,
+    ending: EntryEnding,
+    *,
+    doubtful: bool = False,
+    pause: float = 0.0,
+    why: str = "refused 503",
+) -> Conclusion:
+    return Conclusion(
+        leased.key,
+        leased.route,
+        leased.token,
+        leased.fingerprint,
+        ending,
+        doubtful,
+        pause,
+        why,
+    )
+
+
 def fresh_ask(key: EventKey | None = None, *, lease: float = 30.0, fingerprint: int = 7) -> Ask:
-    token = int.from_bytes(os.urandom(8), "big") >> 1
-    return Ask(key or fresh_key(), ROUTE, token, lease, fingerprint)
+    return Ask(key or fresh_key(), ROUTE, fresh_token(), lease, fingerprint)
 
 
 def settlement(ask: Ask, ending: Ending) -> Settlement:

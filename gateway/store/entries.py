@@ -1,0 +1,141 @@
+"""What workers ask of the inbox by themselves, one statement at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from asyncpg.pgproto.pgproto import UUID
+
+from gateway.core.claim import StoreAway
+from gateway.core.event import Delivery, EventKey
+from gateway.core.inbox import EntryState, Leased, Offer, Waiting
+from gateway.store.deliveries import STATES, columns, lines, time_for, whole
+from gateway.store.queries import Statement, read
+from gateway.store.session import TRY, Aborted, Lost, NoSession, Record, Remedy, Sessions, pause
+from gateway.store.table import BYTE, Table
+
+# Bytes that one lease brings, unless the first entry alone is larger: what a worker cannot fetch in
+# time is leased all the same, and counted and marked for nothing.
+HEAVIEST_LEASE = 16 * 1024 * 1024
+# For that, or for one body of any size that we would have taken.
+LEASE_WITHIN = 10.0
+# Two collide at most once or twice; a pooler's surprise comes once.
+MOST_TRIES = 4
+
+T = TypeVar("T")
+
+
+class Entries:
+    """The entries table, for those who look after it. All methods raise StoreAway."""
+
+    def __init__(self, table: Table, sessions: Sessions) -> None:
+        self._table = table
+        self._sessions = sessions
+        self._statements = read("inbox.sql")
+
+    async def lease(
+        self, route: str, most: int, token: int, seconds: float, *, newest: bool
+    ) -> list[Leased]:
+        """Take up to `most` due entries, the oldest due or the newest.
+
+        Use no token twice: it is what fences the lease. What was taken although the reply was lost
+        is due again when the lease is over.
+        """
+        self._table.expect(route)
+        name = "lease_newest" if newest else "lease"
+        rows = await self._ask(
+            name, route, most, token, seconds, HEAVIEST_LEASE, within=LEASE_WITHIN
+        )
+        rows.sort(key=lambda row: row[-1], reverse=newest)
+        return [_leased(route, token, row) for row in rows]
+
+    async def revive(self, offer: Offer) -> bool:
+        """A delivery meets a dead entry and replaces its bytes."""
+        self._table.expect(offer.route)
+        method, target, peer, scheme, headers, body = columns(offer.delivery)
+        rows = await self._fetch(
+            self._statements["revive"],
+            UUID(offer.key.digest),
+            BYTE[offer.fingerprint],
+            whole(offer.key.event_id),
+            method,
+            target,
+            peer,
+            scheme,
+            headers,
+            body,
+            within=TRY + time_for(len(body)),
+        )
+        return bool(rows)
+
+    async def due(self, routes: Iterable[str]) -> frozenset[str]:
+        """The routes among these that have something to send."""
+        names = await self._names()
+        asked = set(routes)
+        ids = [number for number, name in names.items() if name in asked]
+        rows = await self._fetch(self._statements["due"], ids)
+        return frozenset(names[number] for (number,) in rows)
+
+    async def waiting(self) -> Mapping[tuple[str, EntryState], Waiting]:
+        """All undelivered entries of the registered routes, by route and state."""
+        names = await self._names()
+        rows = await self._fetch(self._statements["waiting"])
+        return {
+            (names[number], STATES[state]): Waiting(entries, oldest)
+            for number, state, entries, oldest in rows
+            if number in names
+        }
+
+    async def orphans(self, names: Iterable[str]) -> dict[str, int]:
+        """Undelivered entries by the names of routes that are not among these."""
+        rows = await self._fetch(self._statements["orphans"], list(names))
+        return {name: entries for name, entries in rows}
+
+    async def forget(self, route: str, kept: float, most: int) -> int:
+        """Delete up to `most` entries that ended over `kept` seconds ago."""
+        self._table.expect(route)
+        return len(await self._ask("forget", route, kept, most))
+
+    async def _names(self) -> dict[int, str]:
+        ids = await _patiently(self._table.route_ids)
+        return {number: name for name, number in ids.items()}
+
+    async def _ask(self, name: str, route: str, *args: Any, within: float = TRY) -> list[Record]:
+        ids = await _patiently(self._table.route_ids)
+        return await self._fetch(self._statements[name], ids[route], *args, within=within)
+
+    async def _fetch(self, statement: Statement, *args: Any, within: float = TRY) -> list[Record]:
+        return await _patiently(lambda: self._sessions.fetch(statement, *args, seconds=within))
+
+
+def _leased(route: str, token: int, row: Record) -> Leased:
+    key, event_id, attempt, doubtful, fingerprint, age, now, *delivery, took_over, by_order, _ = row
+    method, target, headers, body, peer, scheme = delivery
+    return Leased(
+        EventKey(key.bytes, event_id.decode("utf-8", "surrogatepass")),
+        route,
+        token,
+        attempt,
+        doubtful,
+        fingerprint[0],
+        age,
+        now,
+        Delivery(method, target, lines(headers), body, peer, scheme),
+        took_over,
+        by_order,
+    )
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """One statement of nobody's batch, again where that helps. Raises StoreAway."""
+    for tries_left in reversed(range(MOST_TRIES)):
+        try:
+            return await ask()
+        except (NoSession, Lost) as trouble:
+            raise StoreAway(str(trouble), undecided=isinstance(trouble, Lost)) from trouble
+        except Aborted as refused:
+            if refused.remedy is not Remedy.AGAIN or not tries_left:
+                raise StoreAway(str(refused)) from refused
+        await pause()
+    raise AssertionError("the last try returns or raises")
