@@ -1,4 +1,6 @@
-"""Metrics: every name that Prometheus can see is in this file.
+"""Metrics: what happened, in counters and histograms; how things stand is in `gauges`.
+
+The names that Prometheus can see are in these two files.
 
 Labels come from the configuration, with one exception: `event_type` is learned, and only from
 deliveries that the consumer accepted, so that nobody can invent series from outside.
@@ -7,16 +9,16 @@ A counter says what happened, not what was tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
+from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from gateway import __version__
 from gateway.core.answer import Reason, Verdict
+from gateway.core.inbox import EntryEnding
 from gateway.core.retention import Shape
 from gateway.core.route import Route
+from gateway.gauges import Gauges
 from gateway.tallies import Tallies
 
 # More types than this on one route is a mistyped pointer (an id, a time), not a catalogue of
@@ -34,7 +36,7 @@ STORE_ERROR_KINDS = (
     "connection", "timeout", "too_many_connections", "read_only", "lock", "deadlock",
     "canceled", "prepared", "schema", "data", "other",
 )  # fmt: skip
-CLAIM_STATEMENTS = frozenset({"arrive", "take_over", "settle", "complete"})
+CLAIM_STATEMENTS = frozenset({"arrive", "take_over", "settle", "complete", "accept", "store"})
 CLAIM_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2)
 
 
@@ -45,10 +47,10 @@ class Metrics:
         # A second series per counter, which nothing here reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        self.gauges = Gauges(self.registry)
         self._tallies = Tallies(self.registry, prefix="dedup")
         self._count_deliveries()
         self._count_forwards()
-        self._show_state()
         self._types: dict[str, set[str]] = {}
 
     def _count_deliveries(self) -> None:
@@ -104,80 +106,35 @@ class Metrics:
             "payload_mismatches", "Deliveries whose body differs from the one claimed.", "route"
         )
         self._stale = counter("stale_events", "New events older than the retention.", "route")
+        self._concluded = counter(
+            "inbox_concluded",
+            "Entries that were leased, by what their worker made of them.",
+            "route",
+            "ending",
+        )
         self._store_errors = counter("store_errors", "Failed store calls, by kind.", "kind")
         for kind in STORE_ERROR_KINDS:
             self._store_errors[kind] += 0
-
-    def _show_state(self) -> None:
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"dedup_{name}", text, labels, registry=self.registry)
-
-        self._store_up = gauge("store_up", "Whether the store answers and takes writes.")
-        self._unrecorded = gauge(
-            "pending_settlements", "Settlements that the store has not taken yet."
-        )
-        self._route_info = gauge("route_info", "A route and its mode.", "route", "mode")
-        self._retention = gauge("retention_seconds", "Configured retention.", "route")
-        self._floor = gauge(
-            "retention_floor_seconds", "Least retention that keeps the promise.", "route"
-        )
-        self._promise_timeout = gauge(
-            "promise_timeout_seconds", "How long the provider waits for an answer.", "route"
-        )
-        self._promise_horizon = gauge(
-            "promise_retry_horizon_seconds", "How long the provider retries by itself.", "route"
-        )
-        self._reload = gauge("config_last_reload_successful", "Whether the last reload was taken.")
-        self._reload.set(1)
-        gauge("build_info", "The running version.", "version").labels(__version__).set(1)
 
     def render(self) -> tuple[bytes, str]:
         """The exposition and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
-    def watch(
-        self,
-        *,
-        store_up: Callable[[], bool],
-        pending: Callable[[], int],
-        certificates: Callable[[], Iterable[tuple[str, float]]],
-    ) -> None:
-        """Gauges that are read when scraped. `certificates`: route and epoch seconds of expiry."""
-        self._store_up.set_function(lambda: float(store_up()))
-        self._unrecorded.set_function(pending)
-        self.registry.register(_Certificates(certificates))
-
     def routes(self, routes: Iterable[Route]) -> None:
         """The configuration's facts, and a zero for every counter that an alert rests on."""
-        for info in (
-            self._route_info,
-            self._retention,
-            self._floor,
-            self._promise_timeout,
-            self._promise_horizon,
-        ):
-            info.clear()
-        for route in routes:
-            self._describe(route)
+        told = tuple(routes)
+        self.gauges.routes(told)
+        for route in told:
             self._zero(route.name)
         self._zero_rejections("")
-
-    def _describe(self, route: Route) -> None:
-        name, promise = route.name, route.promise
-        self._route_info.labels(name, route.mode.value).set(1)
-        self._retention.labels(name).set(route.retention.total_seconds())
-        if route.floor is not None:
-            self._floor.labels(name).set(route.floor.total_seconds())
-        if promise is not None:
-            self._promise_horizon.labels(name).set(promise.retry_horizon.total_seconds())
-            if promise.timeout is not None:
-                self._promise_timeout.labels(name).set(promise.timeout.total_seconds())
 
     def _zero(self, name: str) -> None:
         for verdict in Verdict:
             self._deliveries[name, verdict] += 0
         for outcome in ("delivered", "refused", "unreached", "ambiguous"):
             self._forwards[name, outcome] += 0
+        for ending in EntryEnding:
+            self._concluded[name, ending] += 0
         self._zero_rejections(name)
         for label in ("", OTHER_TYPE):
             self._zero_duplicates(name, label)
@@ -254,6 +211,10 @@ class Metrics:
         """One id came with two bodies."""
         self._mismatches[route] += 1
 
+    def concluded(self, route: str, ending: EntryEnding) -> None:
+        """A worker ended its attempt at an entry."""
+        self._concluded[route, ending] += 1
+
     def store_error(self, kind: str) -> None:
         """A store call failed."""
         self._store_errors[kind] += 1
@@ -262,10 +223,6 @@ class Metrics:
         """A statement took `seconds` for a batch of `size`; those on the claims are of interest."""
         if name in CLAIM_STATEMENTS:
             self._claim_seconds.observe(name, seconds)
-
-    def reloaded(self, successful: bool) -> None:
-        """A changed configuration was taken, or not."""
-        self._reload.set(float(successful))
 
     def _type_label(self, route: str, event_type: str | None) -> str:
         if not event_type:
@@ -277,20 +234,3 @@ def _is_legible(event_type: str) -> bool:
     # A lone surrogate in one label would break every scrape from then on; a body's worth of text,
     # nearly so.
     return len(event_type) <= LONGEST_TYPE and event_type.isprintable()
-
-
-class _Certificates:
-    """Expiry of the upstreams' certificates: absent until one was seen, so not a plain gauge."""
-
-    def __init__(self, read: Callable[[], Iterable[tuple[str, float]]]) -> None:
-        self._read = read
-
-    def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(
-            "dedup_upstream_certificate_expiry_timestamp_seconds",
-            "When the certificate that a consumer last showed expires.",
-            labels=["route"],
-        )
-        for route, expires in self._read():
-            family.add_metric([route], expires)
-        yield family

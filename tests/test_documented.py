@@ -82,7 +82,10 @@ def every_sample() -> dict[str, tuple[str, set[str]]]:
     metrics = Metrics()
     loaded = config.load(ROOT / "config/gateway.example.yaml", env={}, variables_required=False)
     metrics.routes(loaded.routes)
-    metrics.watch(store_up=lambda: True, pending=lambda: 0, certificates=lambda: [("orders", 1.0)])
+    metrics.gauges.watch(
+        store_up=lambda: True, pending=lambda: 0, certificates=lambda: [("orders", 1.0)]
+    )
+    metrics.gauges.watch_inbox(waiting=dict, open_breakers=list)
     metrics.rejection("", Reason.NO_ROUTE)
     metrics.event("orders", "order.paid")
     metrics.duplicate("orders", "order.paid", Shape.RETRY, 1.0)

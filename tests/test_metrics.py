@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.core.answer import Reason, Verdict
+from gateway.core.inbox import EntryEnding, EntryState, Waiting
 from gateway.core.retention import Promise, Shape
 from gateway.core.route import Mode
 from gateway.metrics import LONGEST_TYPE, TYPES_PER_ROUTE, Metrics
@@ -83,6 +84,11 @@ def page(metrics: Metrics) -> dict[tuple[str, ...], float]:
     }
 
 
+def of(found: dict[tuple[str, ...], float], name: str) -> dict[tuple[str, ...], float]:
+    """The samples of one name, by their labels."""
+    return {key[1:]: value for key, value in found.items() if key[0] == name}
+
+
 ZERO_AT_FIRST: list[tuple[Callable[[Metrics], None], tuple[str, ...]]] = [
     (lambda m: m.request("orders"), ("dedup_requests_total", "orders")),
     (lambda m: m.takeover("orders"), ("dedup_takeovers_total", "orders")),
@@ -110,6 +116,10 @@ ZERO_AT_FIRST: list[tuple[Callable[[Metrics], None], tuple[str, ...]]] = [
     (
         lambda m: m.duplicate("orders", None, Shape.RETRY, 1.0),
         ("dedup_duplicates_total", "", "orders", "retry"),
+    ),
+    (
+        lambda m: m.concluded("orders", EntryEnding.BURY),
+        ("dedup_inbox_concluded_total", "bury", "orders"),
     ),
     (lambda m: m.store_error("schema"), ("dedup_store_errors_total", "schema")),
 ]
@@ -156,8 +166,10 @@ def test_only_statements_on_the_claims_are_claims_durations() -> None:
     metrics = Metrics()
     metrics.statement("arrive", 0.5, 3)
     metrics.statement("health", 0.5, 1)
-    timed = [key for key in page(metrics) if key[0] == "dedup_claim_duration_seconds_sum"]
-    assert timed == [("dedup_claim_duration_seconds_sum", "arrive")]
+    metrics.statement("accept", 0.5, 1)
+    metrics.statement("put_back", 0.5, 1)
+    timed = of(page(metrics), "dedup_claim_duration_seconds_sum")
+    assert timed == {("arrive",): 0.5, ("accept",): 0.5}
 
 
 def test_the_facts_of_a_route_go_with_it() -> None:
@@ -190,7 +202,7 @@ def test_a_scrape_takes_what_came_since_the_last_and_loses_nothing() -> None:
 
 def test_gauges_say_how_things_stand_at_the_scrape() -> None:
     metrics, up, pending = Metrics(), True, 3
-    metrics.watch(
+    metrics.gauges.watch(
         store_up=lambda: up, pending=lambda: pending, certificates=lambda: [("orders", 1e9)]
     )
     assert page(metrics)["dedup_store_up",] == 1
@@ -201,8 +213,58 @@ def test_gauges_say_how_things_stand_at_the_scrape() -> None:
     assert page(metrics)["dedup_pending_settlements",] == 0
 
 
+INBOX = {
+    ("orders", EntryState.PENDING): Waiting(7, 30.0),
+    ("orders", EntryState.LEASED): Waiting(2, 45.5),
+    ("orders", EntryState.DEAD): Waiting(1, 86400.0),
+    ("removed", EntryState.DEAD): Waiting(9, 1.0),
+}
+
+
+def test_entries_that_wait_are_shown_for_each_route_and_state_and_zero_where_none_do() -> None:
+    metrics = Metrics()
+    metrics.routes([ROUTE, replace(ROUTE, name="invoices")])
+    metrics.gauges.watch_inbox(waiting=lambda: INBOX, open_breakers=list)
+    assert of(page(metrics), "dedup_inbox_entries") == {
+        ("orders", "pending"): 7,
+        ("orders", "leased"): 2,
+        ("orders", "dead"): 1,
+        ("orders", "held"): 0,
+        **{("invoices", state): 0 for state in ("pending", "leased", "dead", "held")},
+    }
+
+
+def test_the_oldest_entry_is_one_that_is_due_and_not_one_that_waits_for_a_person() -> None:
+    metrics = Metrics()
+    metrics.routes([ROUTE, replace(ROUTE, name="invoices")])
+    metrics.gauges.watch_inbox(waiting=lambda: INBOX, open_breakers=list)
+    found = of(page(metrics), "dedup_inbox_oldest_entry_age_seconds")
+    assert found == {("orders",): 45.5, ("invoices",): 0}
+
+
+def test_what_waits_in_the_inbox_is_absent_while_the_store_is_away() -> None:
+    waits: dict[tuple[str, EntryState], Waiting] | None = INBOX
+    metrics = Metrics()
+    metrics.routes([ROUTE])
+    metrics.gauges.watch_inbox(waiting=lambda: waits, open_breakers=list)
+    assert of(page(metrics), "dedup_inbox_entries")
+    waits = None
+    found = page(metrics)
+    assert not of(found, "dedup_inbox_entries")
+    assert not of(found, "dedup_inbox_oldest_entry_age_seconds")
+    waits = {}
+    assert set(of(page(metrics), "dedup_inbox_entries").values()) == {0}
+
+
+def test_a_route_whose_entries_are_held_back_is_shown_beside_those_whose_are_not() -> None:
+    metrics = Metrics()
+    metrics.routes([ROUTE, replace(ROUTE, name="invoices")])
+    metrics.gauges.watch_inbox(waiting=dict, open_breakers=lambda: ["invoices", "removed"])
+    assert of(page(metrics), "dedup_breaker_open") == {("orders",): 0, ("invoices",): 1}
+
+
 def test_a_reload_counts_as_good_until_one_was_not() -> None:
     metrics = Metrics()
     assert page(metrics)["dedup_config_last_reload_successful",] == 1
-    metrics.reloaded(False)
+    metrics.gauges.reloaded(False)
     assert page(metrics)["dedup_config_last_reload_successful",] == 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from gateway.core.answer import Reason, Verdict
 from gateway.core.claim import Arrival, Ask, Settled, Settlement, StoreAway
+from gateway.core.inbox import EntryEnding
 from gateway.core.retention import Shape
 from tests.fakes import MemoryClaims
 
@@ -48,6 +49,9 @@ class Counted:
 
     def stale(self, route: str) -> None:
         self.by["stale",] += 1
+
+    def concluded(self, route: str, ending: EntryEnding) -> None:
+        self.by["concluded", ending] += 1
 
     def mismatch(self, route: str) -> None:
         self.by["mismatch",] += 1
