@@ -26,10 +26,12 @@ from gateway import __version__, failpoints
 from gateway.binding import bind
 from gateway.certificates import Certificates
 from gateway.config import Embedded, Loaded
-from gateway.core.route import OnStoreDown, Route
+from gateway.core.outcome import StatusPolicy
+from gateway.core.route import OnStoreDown, Upstream
 from gateway.flow.flights import Flights
-from gateway.flow.receive import Shared
 from gateway.flow.record import Recorder
+from gateway.flow.shared import Shared
+from gateway.flow.upkeep import Upkeep
 from gateway.metrics import Metrics
 from gateway.reloading import Reloading
 from gateway.routing import Routing
@@ -100,10 +102,16 @@ class Gateway:
         addresses = await self._listen()
         if self._reread is not None:
             self._reloading = Reloading(
-                self._loaded, reread=self._reread, use=self._renew, told=self.metrics.reloaded
+                self._loaded,
+                reread=self._reread,
+                use=self._renew,
+                told=self.metrics.gauges.reloaded,
             )
             self._spawn(self._reloading.watch())
         self._spawn(self._watch_store())
+        self._spawn(self._routing.deliverers.watch())
+        self._spawn(self._upkeep.look())
+        self._spawn(self._upkeep.forget())
         self._state = "running"
         log.info("started", extra={"version": __version__})
         return addresses
@@ -128,26 +136,36 @@ class Gateway:
             on_error=metrics.store_error,
             on_statement=metrics.statement,
         )
-        self._recorder = Recorder(self._store, metrics, time.monotonic, self._spawn)
+        self._recorder = Recorder(self._store, self._store, metrics, time.monotonic, self._spawn)
+        dice = Random(secrets.randbits(256))
+        self._upkeep = Upkeep(self._store, time.monotonic, dice.random)
         shared = Shared(
             claims=self._store,
+            inbox=self._store,
+            room=self._upkeep,
             replies=self._store,
             flights=Flights(),
             recorder=self._recorder,
             counts=metrics,
             clock=time.monotonic,
             # A token tells one holder from another, and nobody gains anything by guessing one.
-            dice=partial(Random(secrets.randbits(256)).getrandbits, 63),
+            dice=partial(dice.getrandbits, 63),
+            jitter=dice.random,
+            spawn=self._spawn,
             at=self._at,
             parse=orjson.loads,
             log_deliveries=loaded.log_deliveries,
         )
         self._routing = Routing(shared, self._new_hop)
         self._ingress = Ingress(self._routing.find, limits=_limits(loaded), counts=metrics, log=log)
-        metrics.watch(
+        metrics.gauges.watch(
             store_up=lambda: self._store.away_since is None,
             pending=lambda: self._recorder.pending,
             certificates=self._routing.certificates,
+        )
+        metrics.gauges.watch_inbox(
+            waiting=lambda: self._upkeep.waiting,
+            open_breakers=self._routing.deliverers.open_breakers,
         )
 
     async def run_until_stopped(self) -> None:
@@ -193,16 +211,23 @@ class Gateway:
         delay = self._loaded.drain_delay
         log.info("draining", extra={"delay": delay, "to_skip": "the same signal again"})
         self._ingress.drain()
+        self._routing.deliverers.stop()
         self._stop.clear()  # a second signal says that somebody waits at a terminal
         await _within(self._stop.wait(), self._loaded.drain_delay)
         await self._ingress.stop_listening()
         longest = max(route.upstream.longest + route.busy_wait for route in self._loaded.routes)
-        idle = await self._ingress.wait_idle(longest)
+        idle = await self._wait_idle(longest)
         if not idle:
             await self._routing.abort()
-            idle = await self._ingress.wait_idle(LAST_SETTLEMENTS)
+            idle = await self._wait_idle(LAST_SETTLEMENTS)
         unrecorded = await self._recorder.drain(LAST_SETTLEMENTS)
         log.info("drained", extra={"idle": idle, "unrecorded": unrecorded})
+
+    async def _wait_idle(self, within: float) -> bool:
+        """Whether no delivery and no entry is under way any more."""
+        end = time.monotonic() + within
+        idle = await self._ingress.wait_idle(within)
+        return await self._routing.deliverers.wait_idle(max(end - time.monotonic(), 0.0)) and idle
 
     async def _renew(self, loaded: Loaded) -> None:
         self._certificates.renew()
@@ -210,6 +235,7 @@ class Gateway:
 
     async def _use(self, loaded: Loaded) -> None:
         self._routing.use(loaded.routes, loaded.trusted_proxies)
+        self._upkeep.use(loaded.routes)
         self._loaded = loaded
         self.metrics.routes(loaded.routes)
         # No turn of the loop lies between: a request for a new route finds it registered.
@@ -251,8 +277,8 @@ class Gateway:
         usable = away is None or tolerated or seconds < patience
         return self._state == "running" and usable, facts
 
-    def _new_hop(self, route: Route) -> Hop:
-        return Hop(route.upstream, route.status, clock=time.monotonic, at=self._at)
+    def _new_hop(self, upstream: Upstream, policy: StatusPolicy) -> Hop:
+        return Hop(upstream, policy, clock=time.monotonic, at=self._at)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -11,7 +11,10 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 
-STEPS = ("after_claim", "before_send", "forwarding", "after_answer", "after_settle")
+STEPS = (
+    "after_claim", "before_send", "forwarding", "after_answer", "after_settle",
+    "after_accept", "after_lease", "after_store", "after_conclude",
+)  # fmt: skip
 _ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 

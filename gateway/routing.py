@@ -13,18 +13,18 @@ from weakref import WeakSet
 
 from gateway.config import fingerprint
 from gateway.core.headers import Networks
-from gateway.core.route import Mode, Route, RouteTable
+from gateway.core.outcome import StatusPolicy
+from gateway.core.route import Route, RouteTable, Tls, Upstream
+from gateway.flow.deliver import Deliverer, Deliverers
 from gateway.flow.forward import Sender
-from gateway.flow.observe import ObserveRoute
+from gateway.flow.modes import Receiver, wire
 from gateway.flow.reach import Reach
-from gateway.flow.receive import ForwardRoute, Shared
+from gateway.flow.shared import Shared
 from gateway.upstream.hop import Hop
 
-Receiver = ForwardRoute | ObserveRoute
-KINDS: dict[Mode, Callable[[Route, Sender, Shared], Receiver]] = {
-    Mode.FORWARD: ForwardRoute,
-    Mode.OBSERVE: ObserveRoute,
-}
+NewHop = Callable[[Upstream, StatusPolicy], Hop]
+# A probe's 200 says that the consumer knows the event; what else it says, `flow/doubt.py` reads.
+KNOWN = StatusPolicy(frozenset({200}), frozenset(), overload_is_refusal=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,25 @@ class Running:
 
     route: Route
     receiver: Receiver
+    deliverer: Deliverer
     hop: Hop
+    prober: Hop | None
     reach: Reach
     certificates: bytes
-    """The content of the hop's TLS files: renewed ones need a new hop."""
+    """The content of the hops' TLS files: renewed ones need new hops."""
+
+    @property
+    def hops(self) -> list[Hop]:
+        """To the consumer, and to where it is asked about events."""
+        return [self.hop] if self.prober is None else [self.hop, self.prober]
 
 
 class Routing:
     """Finds the receiver of a request."""
 
-    def __init__(self, shared: Shared, new_hop: Callable[[Route], Hop]) -> None:
+    def __init__(self, shared: Shared, new_hop: NewHop) -> None:
         self._shared = shared
+        self.deliverers = Deliverers(shared)
         self._new_hop = new_hop
         self._running: dict[str, Running] = {}
         # Of earlier configurations. A request that began under one holds its hop, before it sends
@@ -69,8 +77,9 @@ class Routing:
         }
         self._trusted = trusted
         self._table = RouteTable(routes)
-        kept = {id(running.hop) for running in self._running.values()}
-        gone = [old.hop for old in before.values() if id(old.hop) not in kept]
+        self.deliverers.use(running.deliverer for running in self._running.values())
+        kept = {id(hop) for running in self._running.values() for hop in running.hops}
+        gone = [hop for old in before.values() for hop in old.hops if id(hop) not in kept]
         self._replaced.update(gone)
         self._unclosed += gone
 
@@ -87,28 +96,43 @@ class Routing:
 
     async def abort(self) -> None:
         """Every forward under way ends now, those of replaced routes too."""
-        for hop in [*(running.hop for running in self._running.values()), *self._replaced]:
+        in_force = [hop for running in self._running.values() for hop in running.hops]
+        for hop in [*in_force, *self._replaced]:
             await hop.abort()
 
     async def close(self) -> None:
         """Close the idle connections."""
         for running in self._running.values():
-            await running.hop.close()
+            for hop in running.hops:
+                await hop.close()
 
     def _run(self, route: Route, trusted: Networks, old: Running | None) -> Running:
-        tls = route.upstream.tls
-        certificates = fingerprint(Path(name) for name in (tls.ca, tls.cert, tls.key) if name)
-        if old is not None and _same_hop(old, route, certificates):
+        certificates = fingerprint(_files(route))
+        if old is not None and _same_hops(old, route, certificates):
             if old.route == route and trusted == self._trusted:
                 return old
-            hop, reach = old.hop, old.reach
+            hop, prober, reach = old.hop, old.prober, old.reach
         else:
-            hop, reach = self._new_hop(route), Reach(route, self._shared.clock)
-        sender = Sender(route, hop, trusted, self._shared.counts, self._shared.clock, reach)
-        receiver = KINDS[route.mode](route, sender, self._shared)
-        return Running(route, receiver, hop, reach, certificates)
+            hop = self._new_hop(route.upstream, route.status)
+            reach = Reach(route, self._shared.clock)
+            prober = None if route.probe is None else self._new_hop(route.probe.upstream, KNOWN)
+        shared = self._shared
+        sender = Sender(route, hop, trusted, shared.counts, shared.clock, reach)
+        receiver, deliverer = wire(route, sender, prober, shared)
+        return Running(route, receiver, deliverer, hop, prober, reach, certificates)
 
 
-def _same_hop(old: Running, new: Route, certificates: bytes) -> bool:
-    same = old.route.upstream == new.upstream and old.route.status == new.status
-    return same and old.certificates == certificates
+def _files(route: Route) -> Iterator[Path]:
+    of_probe = () if route.probe is None else (route.probe.upstream.tls,)
+    for tls in (route.upstream.tls, *of_probe):
+        yield from (Path(name) for name in _names(tls))
+
+
+def _names(tls: Tls) -> list[str]:
+    return [name for name in (tls.ca, tls.cert, tls.key) if name]
+
+
+def _same_hops(old: Running, new: Route, certificates: bytes) -> bool:
+    before = old.route
+    same = before.upstream == new.upstream and before.status == new.status
+    return same and before.probe == new.probe and old.certificates == certificates

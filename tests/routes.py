@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from gateway.core.inbox import RetryPolicy
 from gateway.core.keying import Recipe
 from gateway.core.location import Json, Literal
 from gateway.core.outcome import REFUSED_BEFORE_EFFECT, SUCCESS, StatusPolicy
+from gateway.core.retry import RetryPolicy
 from gateway.core.route import (
     Mode,
     OnDoubt,

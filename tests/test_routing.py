@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gateway.core.answer import Unanswered, Verdict
-from gateway.core.outcome import Outcome, Unreached
-from gateway.core.route import Mode, Route
+from gateway.core.outcome import Outcome, StatusPolicy, Unreached
+from gateway.core.route import Mode, Upstream
 from gateway.routing import Routing
 from gateway.upstream.hop import Hop
 from tests.flow.consumer import says
@@ -24,8 +24,8 @@ def nowhere(step: str) -> None:
     pass
 
 
-def new_hop(route: Route) -> Hop:
-    return Hop(route.upstream, route.status, clock=time.monotonic, at=nowhere)
+def new_hop(upstream: Upstream, policy: StatusPolicy) -> Hop:
+    return Hop(upstream, policy, clock=time.monotonic, at=nowhere)
 
 
 async def test_what_began_before_a_reload_is_cut_off_with_the_rest_even_if_not_sent_yet() -> None:
@@ -51,9 +51,9 @@ async def test_hops_of_earlier_configurations_are_forgotten_once_nobody_uses_the
     world = World()
     made: list[int] = []
 
-    def counted(route: Route) -> Hop:
-        made.append(route.upstream.port)
-        return new_hop(route)
+    def counted(upstream: Upstream, policy: StatusPolicy) -> Hop:
+        made.append(upstream.port)
+        return new_hop(upstream, policy)
 
     routing = Routing(world.shared, counted)
     for port in range(3000, 3010):
@@ -68,7 +68,7 @@ async def test_hops_of_earlier_configurations_are_forgotten_once_nobody_uses_the
 async def test_other_proxies_to_trust_or_renewed_certificates_are_taken_up(tmp_path: Path) -> None:
     world = World()
     ca = tmp_path / "ca.pem"
-    routing = Routing(world.shared, lambda route: new_hop(ROUTE))
+    routing = Routing(world.shared, lambda _, policy: new_hop(ROUTE.upstream, policy))
     tls = replace(ROUTE.upstream, tls=replace(ROUTE.upstream.tls, ca=str(ca)))
     route = replace(ROUTE, upstream=tls)
     ca.write_text("old")
@@ -91,8 +91,8 @@ async def test_the_idle_connections_of_a_replaced_hop_are_closed() -> None:
             closed.append(self)
             await super().close()
 
-    def noted(route: Route) -> Hop:
-        return Noted(route.upstream, route.status, clock=time.monotonic, at=nowhere)
+    def noted(upstream: Upstream, policy: StatusPolicy) -> Hop:
+        return Noted(upstream, policy, clock=time.monotonic, at=nowhere)
 
     routing = Routing(world.shared, noted)
     routing.use((ROUTE,), ())
@@ -114,7 +114,7 @@ async def test_a_consumer_that_was_away_before_a_reload_is_back_after_it(
 
     routing = Routing(
         world.shared,
-        lambda route: Scripted(route.upstream, route.status, clock=time.monotonic, at=nowhere),
+        lambda upstream, policy: Scripted(upstream, policy, clock=time.monotonic, at=nowhere),
     )
     for mode in (Mode.OBSERVE, Mode.FORWARD):
         routing.use((replace(ROUTE, mode=mode),), ())

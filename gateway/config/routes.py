@@ -22,9 +22,9 @@ from gateway.config.route_settings import (
 from gateway.core import outcome, retention, route
 from gateway.core.durations import format_duration
 from gateway.core.headers import ends_here
-from gateway.core.inbox import RetryPolicy
 from gateway.core.keying import Recipe
 from gateway.core.location import Header, Literal, header_names, may_be_constant
+from gateway.core.retry import RetryPolicy
 from gateway.core.route import LEASE_MARGIN, Mode, Probe, Route, Tls, Upstream
 
 # Of one gateway process; a consumer that has to be asked is in trouble already.

@@ -54,6 +54,8 @@ class Reason(StrEnum):
     CONFLICTING_ID = "conflicting_id"
     MISSING_ID = "missing_id"
     STORE_AWAY = "store_away"
+    INBOX_FULL = "inbox_full"
+    """More undelivered entries than the route's high-water mark."""
     INTERNAL = "internal"
 
 
@@ -87,6 +89,13 @@ class Duplicate:
 
 
 @dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """Stored durably by this delivery; we owe it to the consumer from now on."""
+
+    how: DuplicateReply
+
+
+@dataclass(frozen=True, slots=True)
 class Busy:
     """Undecided for longer than we may wait: 503 and come again."""
 
@@ -104,4 +113,4 @@ class Rejected:
     retry_after: int | None = None
 
 
-Answer = Answered | Unanswered | Duplicate | Busy | Rejected
+Answer = Answered | Unanswered | Duplicate | Acknowledged | Busy | Rejected

@@ -18,8 +18,7 @@ monotone here as there: whoever delivers, however late, completes the claim and 
 Everything else is fenced by the token. A lease that has run out is derived from the database's
 clock, never stored; the next worker takes the entry with doubt.
 
-Retrying ends by time, not by number: `give_up` counts from the moment when the entry was stored,
-revived or redriven.
+`retry.py` has when an entry is tried again, and when no more.
 """
 
 from __future__ import annotations
@@ -30,9 +29,6 @@ from typing import NamedTuple
 
 from gateway.core.claim import Claim, Settled, State
 from gateway.core.event import Delivery, EventKey
-
-# A day's worth of doublings is past any cap; more would overflow.
-MOST_DOUBLINGS = 20
 
 
 class EntryState(StrEnum):
@@ -58,24 +54,6 @@ class EntryEnding(StrEnum):
     """The retry policy is spent."""
     HOLD = "hold"
     """A person shall look. Nothing was sent, so the attempt does not count."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How a route retries what it owes. Seconds."""
-
-    base: float
-    """The pause after the first attempt; it doubles with each."""
-    cap: float
-    """The longest pause, and the longest that a consumer's Retry-After is honoured."""
-    give_up: float
-    """From storing to `dead`."""
-
-
-def pause(attempt: int, policy: RetryPolicy, jitter: float) -> float:
-    """Seconds until the next attempt after `attempt`; `jitter` in [0, 1) spreads a herd."""
-    doublings = min(max(attempt - 1, 0), MOST_DOUBLINGS)
-    return min(policy.base * 2.0**doublings, policy.cap) * (1 - 0.5 * jitter)
 
 
 class Offer(NamedTuple):
@@ -225,6 +203,11 @@ def lease(
         token=token,
         due=now + seconds,
     )
+
+
+def revive(entry: Entry, now: float) -> Entry:
+    """A delivery meets a dead entry, whose bytes it replaces; attempts and doubt stay."""
+    return replace(entry, state=EntryState.PENDING, since=now, due=now)
 
 
 def conclude(

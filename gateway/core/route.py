@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from gateway.core.inbox import RetryPolicy
 from gateway.core.keying import Recipe
 from gateway.core.location import Location
 from gateway.core.outcome import StatusPolicy
 from gateway.core.retention import Promise, floor
+from gateway.core.retry import RetryPolicy
 
 # What a holder needs beside its waits: one settlement, and a pause of the process.
 LEASE_MARGIN = 5.0

@@ -7,7 +7,7 @@ from typing import assert_never
 from gateway.core import headers, outcome
 from gateway.core.answer import Answer, Answered, Unanswered, Verdict
 from gateway.core.claim import Ending
-from gateway.core.event import Delivery
+from gateway.core.event import Delivery, EventKey
 from gateway.core.headers import Marks, Networks
 from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
 from gateway.core.route import Mode, Route, rewritten
@@ -39,6 +39,13 @@ class Sender:
         self._slow = float("inf")
         if route.promise is not None and route.promise.timeout is not None:
             self._slow = route.promise.timeout.total_seconds()
+
+    def marks(self, key: EventKey, attempt: int, *, doubtful: bool) -> Marks:
+        """What a forward of an event says about itself."""
+        idempotency_key = None
+        if self._route.idempotency_key:
+            idempotency_key = headers.idempotency_key(key, len(self._route.recipe.parts))
+        return Marks(key.event_id, attempt, doubtful, idempotency_key)
 
     async def send(
         self, delivery: Delivery, marks: Marks | None = None, send_before: float | None = None

@@ -8,15 +8,26 @@ from typing import Any, Protocol
 from gateway.core.answer import Reason, Verdict
 from gateway.core.claim import Arrival, Ask, Held, Seen, Settled, Settlement
 from gateway.core.event import EventKey, RawHeaders
-from gateway.core.inbox import Accepted, Conclusion, EntryState, Leased, Offer, Unclaimed
+from gateway.core.inbox import (
+    Accepted,
+    Conclusion,
+    EntryEnding,
+    EntryState,
+    Leased,
+    Offer,
+    Unclaimed,
+)
 from gateway.core.inbox import Waiting as Waiting
 from gateway.core.outcome import Outcome, Reply
 from gateway.core.retention import Shape
+from gateway.core.route import Route
 
 Clock = Callable[[], float]
 """Monotonic seconds."""
 Dice = Callable[[], int]
 """A fresh token: 63 random bits."""
+Jitter = Callable[[], float]
+"""A fresh number in [0, 1)."""
 Failpoint = Callable[[str], None]
 """Told the name of each step that a test may crash at; does nothing in production."""
 
@@ -90,6 +101,22 @@ class Inbox(Protocol):
         ...
 
 
+class Room(Protocol):
+    """How full the inbox is."""
+
+    def has_room(self, route: Route) -> bool:
+        """Whether the route's undelivered entries are below its high-water mark."""
+        ...
+
+    def accepted(self, route: str) -> None:
+        """One more was stored."""
+        ...
+
+    def ended(self, route: str) -> None:
+        """One is delivered, dead or held: it fills the inbox no more."""
+        ...
+
+
 class Replies(Protocol):
     """First replies, kept for routes that replay them."""
 
@@ -134,3 +161,4 @@ class Counts(Protocol):
     def possible_double(self, route: str) -> None: ...
     def stale(self, route: str) -> None: ...
     def mismatch(self, route: str) -> None: ...
+    def concluded(self, route: str, ending: EntryEnding) -> None: ...

@@ -11,6 +11,7 @@ from typing import NamedTuple, assert_never
 
 from gateway.core import keying, retention
 from gateway.core.answer import (
+    Acknowledged,
     Answer,
     Answered,
     Busy,
@@ -23,8 +24,10 @@ from gateway.core.answer import (
 from gateway.core.claim import Ending, Seen, Settlement, Won
 from gateway.core.document import Parse
 from gateway.core.event import Delivery, EventKey
+from gateway.core.inbox import EntryEnding, EntryState, Leased, Offer
 from gateway.core.keying import Conflicting, Missing, Reading
 from gateway.core.retention import Shape
+from gateway.core.retry import Next
 from gateway.core.route import Route
 from gateway.flow.needs import Counts, Dice
 
@@ -32,6 +35,8 @@ log = logging.getLogger("gateway.deliveries")
 
 # Ids have no length limit; a log line does.
 ID_IN_LOGS = 255
+# Why an event is held, in logs and beside its entry.
+OLDER, IN_DOUBT = "older than the retention", "in doubt"
 
 
 class Event(NamedTuple):
@@ -52,6 +57,13 @@ class Event(NamedTuple):
         """How this delivery, as the holder, ends its claim."""
         return Settlement(self.key, route.name, self.token, self.fingerprint, ending)
 
+    def offer(self, route: Route, state: EntryState, *, doubtful: bool = False) -> Offer:
+        """How this delivery is stored. `doubtful`: older than our memory."""
+        return Offer(
+            self.key, route.name, self.token, self.fingerprint, self.delivery,
+            state, route.lease, doubtful,
+        )  # fmt: skip
+
 
 class Notes:
     """Counts and log lines of one route."""
@@ -70,15 +82,23 @@ class Notes:
         key = reading.identify(self._route.recipe)
         if not isinstance(key, EventKey):
             return key
+        return self._event(reading, key, keying.fingerprint(delivery.body), dice())
+
+    def _event(self, reading: Reading, key: EventKey, fingerprint: int, token: int) -> Event:
         kind, time = self._route.event_type, self._route.event_time
         return Event(
-            delivery,
+            reading.delivery,
             key,
             None if kind is None else reading.text(kind),
             None if time is None else reading.text(time),
-            keying.fingerprint(delivery.body),
-            dice(),
+            fingerprint,
+            token,
         )
+
+    def stored(self, leased: Leased) -> Event:
+        """An entry as the delivery that it was. Its key stays that of its claim."""
+        reading = Reading(leased.delivery, self._parse)
+        return self._event(reading, leased.key, leased.fingerprint, leased.token)
 
     def told(self, answer: Answer, event: Event | None, seconds: float) -> None:
         """A delivery counts once, as what it was finally told; and it is a line, if wanted."""
@@ -96,28 +116,66 @@ class Notes:
     def won(self, event: Event, won: Won) -> None:
         """A take-over is worth a line: somebody died or was paused."""
         if won.took_over:
-            self._counts.takeover(self._route.name)
-            self._warn("lease_lapsed", event, attempt=won.attempt)
+            self.lapsed(event, won.attempt)
 
-    def is_stale(self, event: Event, won: Won) -> bool:
-        """Whether a new event is older than our memory, and so cannot be proved new (D12)."""
-        text = event.event_time
-        moment = None if text is None else retention.parse_event_time(text)
-        if moment is None or not retention.is_stale(moment, self._route.retention, won.now):
+    def is_stale(self, event: Event, attempt: int, now: float) -> bool:
+        """Whether a new event is older than our memory, and so cannot be proved new (D12).
+
+        `now`: the database's clock.
+        """
+        if not self.looks_stale(event, now):
             return False
-        if won.attempt > 1:  # a refusal proved nothing about what was done before our memory began
+        if attempt > 1:  # a refusal proved nothing about what was done before our memory began
             return True
         self._counts.stale(self._route.name)
         if self._each:  # a redrive of old events would be a line per delivery
-            self._warn("stale_event", event, event_time=str(text)[:ID_IN_LOGS])
+            self._warn("stale_event", event, event_time=str(event.event_time)[:ID_IN_LOGS])
         return True
 
-    def accepted(self, event: Event, won: Won | None) -> None:
+    def looks_stale(self, event: Event, now: float) -> bool:
+        """The same, without counting it."""
+        text = event.event_time
+        moment = None if text is None else retention.parse_event_time(text)
+        return moment is not None and retention.is_stale(moment, self._route.retention, now)
+
+    def accepted(self, event: Event, attempt: int = 1, *, doubtful: bool = False) -> None:
         """The consumer took it; after doubt that may have been the second time."""
         self._counts.event(self._route.name, event.event_type)
-        if won is not None and won.doubtful:
+        if doubtful:
             self._counts.possible_double(self._route.name)
-            self._warn("possible_double", event, attempt=won.attempt)
+            self._warn("possible_double", event, attempt=attempt)
+
+    def lapsed(self, event: Event, attempt: int) -> None:
+        """An entry was leased from a worker that never concluded."""
+        self._counts.takeover(self._route.name)
+        self._warn("lease_lapsed", event, attempt=attempt)
+
+    def revived(self, event: Event) -> None:
+        """A delivery met a dead entry, which is pending again."""
+        self._warn("entry_revived", event)
+
+    def held(self, event: Event, *, stale: bool) -> None:
+        """A delivery was stored for a person to look at."""
+        self._counts.concluded(self._route.name, EntryEnding.HOLD)
+        self._warn("entry_held", event, why=OLDER if stale else IN_DOUBT)
+
+    def known(self, event: Event, age: float) -> None:
+        """The consumer's probe knows an event that was never recorded. `age`: seconds."""
+        shape = retention.shape_of(age, self._route.promise)
+        self._counts.duplicate(self._route.name, event.event_type, shape, age)
+
+    def concluded(self, event: Event, after: Next) -> None:
+        """An attempt of an entry ended; what waits for a person from now on is worth a line."""
+        self._counts.concluded(self._route.name, after.ending)
+        match after.ending:
+            case EntryEnding.BURY:
+                self._warn("entry_dead", event, why=after.why)
+            case EntryEnding.HOLD:
+                self._warn("entry_held", event, why=after.why)
+            case EntryEnding.DELIVER | EntryEnding.RETRY | EntryEnding.HAND_BACK:
+                pass
+            case _:
+                assert_never(after.ending)
 
     def duplicate(self, event: Event, seen: Seen, *, met_live: bool) -> None:
         """A duplicate of something durable. `met_live`: it met the first one still undecided."""
@@ -153,6 +211,8 @@ def _word(answer: Answer) -> Verdict | Reason:
             return verdict
         case Duplicate():
             return Verdict.DUPLICATE
+        case Acknowledged():
+            return Verdict.FIRST
         case Busy():
             return Verdict.BUSY
         case Rejected(reason):

@@ -18,7 +18,7 @@ from gateway.core.outcome import Ambiguous, Delivered, Outcome
 from gateway.core.route import Route
 from gateway.flow.forward import Sender, answer_to, ending_of
 from gateway.flow.notes import Event, Notes
-from gateway.flow.receive import Shared
+from gateway.flow.shared import Shared
 
 # An observer must be harmless: this is all the delay that an absent store may cause.
 OBSERVE_WITHIN = 0.25
@@ -27,12 +27,12 @@ OBSERVE_WITHIN = 0.25
 class ObserveRoute:
     """`mode: observe`: forward everything, learn who would have been a duplicate."""
 
-    def __init__(self, route: Route, sender: Sender, shared: Shared) -> None:
+    def __init__(self, route: Route, sender: Sender, notes: Notes, shared: Shared) -> None:
         self.route = route
         self.decisive = route.decisive
         self._sender = sender
         self._shared = shared
-        self._notes = Notes(route, shared.counts, shared.parse, each_delivery=shared.log_deliveries)
+        self._notes = notes
 
     async def receive(self, delivery: Delivery) -> Answer:
         """Forward one delivery as it came, and count it once."""
@@ -76,7 +76,7 @@ class ObserveRoute:
                 return Verdict.BYPASSED
             case Won():
                 self._notes.won(event, arrival)
-                self._notes.is_stale(event, arrival)
+                self._notes.is_stale(event, arrival.attempt, arrival.now)
                 return Verdict.FIRST
             case Seen():
                 self._notes.duplicate(event, arrival, met_live=False)
@@ -95,8 +95,10 @@ class ObserveRoute:
         Where the store's answer was lost, the claim may have been made all the same.
         """
         delivered = isinstance(result, Delivered)
-        if delivered and isinstance(arrival, Won | StoreAway):  # a duplicate is no other event
-            self._notes.accepted(event, arrival if isinstance(arrival, Won) else None)
+        if delivered and isinstance(arrival, Won):
+            self._notes.accepted(event, arrival.attempt, doubtful=arrival.doubtful)
+        elif delivered and isinstance(arrival, StoreAway):  # a duplicate is no other event
+            self._notes.accepted(event)
         ending = event.ending(self.route, ending_of(result))
         match arrival:
             case Won():

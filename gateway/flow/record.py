@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 from gateway.core.claim import Ending, Settled, Settlement, StoreAway
-from gateway.flow.needs import Claims, Clock, Counts
+from gateway.core.inbox import Conclusion, EntryEnding
+from gateway.flow.needs import Claims, Clock, Counts, Inbox, Spawn
 
 log = logging.getLogger("gateway.record")
 
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
+Ended = Settlement | Conclusion
+"""How a holder ends its claim, or a worker its entry's attempt."""
 Pending = asyncio.Future[None]
 """Done once nothing more will be done about a settlement: recorded, or given up."""
 
@@ -33,33 +33,36 @@ MOST_PENDING = 100_000
 
 
 class Recorder:
-    """Settles claims for all routes of a process."""
+    """Settles claims, and concludes attempts of entries, for all routes of a process."""
 
-    def __init__(self, claims: Claims, counts: Counts, clock: Clock, spawn: Spawn) -> None:
+    def __init__(
+        self, claims: Claims, inbox: Inbox, counts: Counts, clock: Clock, spawn: Spawn
+    ) -> None:
         self._claims = claims
+        self._inbox = inbox
         self._counts = counts
         self._clock = clock
         self._spawn = spawn
         self.pending = 0
         self._progress = asyncio.Event()
 
-    async def record(self, settlement: Settlement, lease_end: float) -> Pending | None:
+    async def record(self, settlement: Ended, lease_end: float) -> Pending | None:
         """Settle now if the store takes it within a second, else go on in the background.
 
         None when there is nothing left to do. `lease_end`: monotonic seconds.
         """
         try:
-            self._note(settlement, await self._claims.settle(settlement))
+            self._note(settlement, await self._tell(settlement))
         except StoreAway as away:
             log.warning("settle_postponed", extra=_fields(settlement, why=str(away)))
             return self._later(settlement, lease_end, held=True)
         return None
 
-    def record_later(self, settlement: Settlement, lease_end: float) -> Pending | None:
+    def record_later(self, settlement: Ended, lease_end: float) -> Pending | None:
         """The same, all of it in the background, for a holder that may not have held the claim."""
         return self._later(settlement, lease_end)
 
-    def withdraw(self, settlement: Settlement, lease_end: float) -> None:
+    def withdraw(self, settlement: Ended, lease_end: float) -> None:
         """Give back a claim that may have been made without our knowing."""
         self._later(settlement, lease_end, until_it_hits=True)
 
@@ -77,7 +80,7 @@ class Recorder:
 
     def _later(
         self,
-        settlement: Settlement,
+        settlement: Ended,
         lease_end: float,
         *,
         held: bool = False,
@@ -95,7 +98,7 @@ class Recorder:
 
     async def _repeat(
         self,
-        settlement: Settlement,
+        settlement: Ended,
         lease_end: float,
         ended: Pending,
         *,
@@ -106,7 +109,7 @@ class Recorder:
         try:
             while True:
                 try:
-                    settled = await self._claims.settle(settlement)
+                    settled = await self._tell(settlement)
                 except StoreAway:
                     pass
                 else:
@@ -114,7 +117,7 @@ class Recorder:
                         if held:
                             self._note(settlement, settled)
                         return
-                if settlement.ending is not Ending.COMPLETE and self._clock() > lease_end:
+                if not _is_success(settlement) and self._clock() > lease_end:
                     return
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
@@ -123,13 +126,22 @@ class Recorder:
             self._progress.set()
             ended.set_result(None)
 
-    def _note(self, settlement: Settlement, settled: Settled) -> None:
+    async def _tell(self, settlement: Ended) -> Settled:
+        if isinstance(settlement, Conclusion):
+            return await self._inbox.conclude(settlement)
+        return await self._claims.settle(settlement)
+
+    def _note(self, settlement: Ended, settled: Settled) -> None:
         if settled.late:
             self._counts.late_success(settlement.route)
             log.warning("late_success", extra=_fields(settlement))
 
 
-def _fields(settlement: Settlement, **more: str) -> dict[str, str]:
+def _is_success(settlement: Ended) -> bool:
+    return settlement.ending in (Ending.COMPLETE, EntryEnding.DELIVER)
+
+
+def _fields(settlement: Ended, **more: str) -> dict[str, str]:
     return {
         "route": settlement.route,
         "event_id": settlement.key.event_id[:255],

@@ -14,6 +14,7 @@ from typing import NamedTuple, assert_never
 
 from gateway.core import headers
 from gateway.core.answer import (
+    Acknowledged,
     Answer,
     Answered,
     Busy,
@@ -30,6 +31,7 @@ from gateway.core.route import DuplicateReply, FixedReply, ReplayReply, Standard
 RETRY_AFTER = 5
 _JSON = b"application/json"
 _DUPLICATE = b'{"received": true, "duplicate": true}'
+_STORED = b'{"received": true, "duplicate": false}'
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 _BODILESS = frozenset({204, 304})
 _VERDICTS: dict[Verdict, RawHeaders] = {
@@ -71,7 +73,11 @@ def put(answer: Answer, *, head: bool) -> Wire:
                 head=head,
             )
         case Duplicate(how, kept):
-            return _duplicate(how, head=head) if kept is None else _replayed(kept, head=head)
+            if kept is not None:
+                return _replayed(kept, head=head)
+            return _standing(how, Verdict.DUPLICATE, head=head)
+        case Acknowledged(how):
+            return _standing(how, Verdict.FIRST, head=head)
         case Busy(retry_after):
             return _say(
                 503,
@@ -105,15 +111,17 @@ def _replayed(kept: Reply, *, head: bool) -> Wire:
 
 
 @lru_cache(maxsize=64)
-def _duplicate(how: DuplicateReply, *, head: bool) -> Wire:
+def _standing(how: DuplicateReply, verdict: Verdict, *, head: bool) -> Wire:
+    """What is said of an event that is durable: to its duplicates, or to the first delivery."""
     match how:
         case StandardReply() | ReplayReply():
-            status, kind, body = 200, _JSON, _DUPLICATE
+            status, kind = 200, _JSON
+            body = _STORED if verdict is Verdict.FIRST else _DUPLICATE
         case FixedReply(status, content_type, body):
             kind = content_type.encode("latin-1")
         case _:
             assert_never(how)
-    return _own(status, kind, body, retry_after=None, verdict=Verdict.DUPLICATE, head=head)
+    return _own(status, kind, body, retry_after=None, verdict=verdict, head=head)
 
 
 def _say(

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.core.answer import Reason, Verdict
-from gateway.core.claim import Arrival, Ask, Settled, Settlement, StoreAway
-from gateway.core.inbox import EntryEnding
+from gateway.core.claim import Arrival, Ask, Held, Seen, Settled, Settlement, StoreAway
+from gateway.core.inbox import (
+    Accepted,
+    Conclusion,
+    EntryEnding,
+    EntryState,
+    Leased,
+    Offer,
+    Unclaimed,
+    Waiting,
+)
 from gateway.core.retention import Shape
 from tests.fakes import MemoryClaims
 
@@ -58,7 +68,7 @@ class Counted:
 
 
 class Shop:
-    """The claims of all processes, which can be away, and can lose replies."""
+    """The claims and entries of all processes, which can be away, and can lose replies."""
 
     def __init__(self, claims: MemoryClaims) -> None:
         self.claims = claims
@@ -72,16 +82,61 @@ class Shop:
 
     async def arrive(self, ask: Ask, *, within: float) -> Arrival:
         self.patience.append(within)
-        if self.away:
-            raise StoreAway("away")
+        self._here()
         await asyncio.sleep(self.slowness)
         arrival = await self.claims.arrive(ask, within=within)
-        if self.replies_lost:
-            self.replies_lost -= 1
-            raise StoreAway("the reply was lost", undecided=True)
+        self._lose_reply()
         return arrival
 
     async def settle(self, settlement: Settlement) -> Settled:
         if self.away or self.settle_away:
             raise StoreAway("away")
         return await self.claims.settle(settlement)
+
+    async def accept(
+        self, offer: Offer, *, has_room: bool, within: float
+    ) -> Accepted | Seen | Held | Unclaimed:
+        self._here()
+        told = await self.claims.accept(offer, has_room=has_room, within=within)
+        self._lose_reply()
+        return told
+
+    async def store(self, offer: Offer, *, within: float) -> bool:
+        self._here()
+        stored = await self.claims.store(offer, within=within)
+        self._lose_reply()
+        return stored
+
+    async def lease(
+        self, route: str, most: int, token: int, seconds: float, *, newest: bool
+    ) -> list[Leased]:
+        self._here()
+        return await self.claims.lease(route, most, token, seconds, newest=newest)
+
+    async def conclude(self, conclusion: Conclusion) -> Settled:
+        if self.away or self.settle_away:
+            raise StoreAway("away")
+        return await self.claims.conclude(conclusion)
+
+    async def revive(self, offer: Offer) -> bool:
+        self._here()
+        return await self.claims.revive(offer)
+
+    async def due(self, routes: Iterable[str]) -> frozenset[str]:
+        self._here()
+        return await self.claims.due(routes)
+
+    async def waiting(self) -> Mapping[tuple[str, EntryState], Waiting]:
+        return await self.claims.waiting()
+
+    async def forget(self, route: str, kept: float, most: int) -> int:
+        return await self.claims.forget(route, kept, most)
+
+    def _here(self) -> None:
+        if self.away:
+            raise StoreAway("away")
+
+    def _lose_reply(self) -> None:
+        if self.replies_lost:
+            self.replies_lost -= 1
+            raise StoreAway("the reply was lost", undecided=True)

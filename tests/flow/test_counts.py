@@ -11,8 +11,8 @@ import pytest
 
 from gateway.core.answer import Busy, Reason
 from gateway.flow.forward import Sender
+from gateway.flow.modes import wire
 from gateway.flow.reach import Reach
-from gateway.flow.receive import ForwardRoute
 from tests.flow.consumer import says
 from tests.flow.world import MakeWorld, World, delivery, fingerprints_differ
 
@@ -74,6 +74,7 @@ async def test_a_delivery_is_a_line_only_where_that_is_asked_for(
     caplog.clear()
     reach = Reach(world.route, time.monotonic)
     sender = Sender(world.route, world.consumer, (), world.counted, time.monotonic, reach)
-    quiet = ForwardRoute(world.route, sender, replace(world.shared, log_deliveries=False))
+    shared = replace(world.shared, log_deliveries=False)
+    quiet, _ = wire(world.route, sender, None, shared)
     await quiet.receive(delivery("evt_2"))
     assert not caplog.records

@@ -18,16 +18,14 @@ from gateway.core.keying import Reading, fingerprint
 from gateway.core.location import Json
 from gateway.core.outcome import Outcome
 from gateway.core.retention import Promise
-from gateway.core.route import (
-    Mode,
-    Route,
-)
+from gateway.core.route import Route
+from gateway.flow.deliver import Deliverer
 from gateway.flow.flights import Flights
 from gateway.flow.forward import Sender
-from gateway.flow.observe import ObserveRoute
+from gateway.flow.modes import Receiver, wire
 from gateway.flow.reach import Reach
-from gateway.flow.receive import ForwardRoute, Shared
 from gateway.flow.record import Recorder
+from gateway.flow.shared import Shared
 from tests import routes
 from tests.fakes import MemoryClaims, MemoryReplies
 from tests.flow.consumer import Gate, ScriptedConsumer, never
@@ -64,6 +62,23 @@ def fingerprints_differ() -> dict[str, int]:
     )
 
 
+class Room:
+    """An inbox that is as full as a test says."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.filled = 0
+
+    def has_room(self, route: Route) -> bool:
+        return not self.full
+
+    def accepted(self, route: str) -> None:
+        self.filled += 1
+
+    def ended(self, route: str) -> None:
+        self.filled -= 1
+
+
 class World:
     """Everything around a route. Two of them on one `shop` are two processes."""
 
@@ -75,27 +90,35 @@ class World:
         self.steps: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
-        self.recorder = Recorder(self.shop, self.counted, self._loop.time, self._spawn)
+        self.prober = ScriptedConsumer()
+        self.room = Room()
+        self.recorder = Recorder(self.shop, self.shop, self.counted, self._loop.time, self._spawn)
         self.flights = Flights()
         self.route = replace(ROUTE, **changes)
-        self.receiver = self.receiving(self.route)
+        self.receiver, self.deliverer = self.wired(self.route)
 
-    def receiving(self, route: Route) -> ForwardRoute | ObserveRoute:
+    def wired(self, route: Route) -> tuple[Receiver, Deliverer]:
         reach = Reach(route, self._loop.time)
         sender = Sender(route, self.consumer, (), self.counted, self._loop.time, reach)
-        kind = ObserveRoute if route.mode is Mode.OBSERVE else ForwardRoute
-        return kind(route, sender, self.shared)
+        return wire(route, sender, self.prober, self.shared)
+
+    def receiving(self, route: Route) -> Receiver:
+        return self.wired(route)[0]
 
     @property
     def shared(self) -> Shared:
         return Shared(
             claims=self.shop,
+            inbox=self.shop,
+            room=self.room,
             replies=self.replies,
             flights=self.flights,
             recorder=self.recorder,
             counts=self.counted,
             clock=self._loop.time,
             dice=lambda: next(TOKENS),
+            jitter=lambda: 0.0,
+            spawn=self._spawn,
             parse=orjson.loads,
             at=self.steps.append,
             log_deliveries=True,

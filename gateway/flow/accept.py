@@ -1,0 +1,151 @@
+"""Receiving in inbox mode: store the event, acknowledge it, deliver it.
+
+    key      as in forward mode
+    accept   claim and entry in one transaction; a duplicate is told so by the same statement
+    arrive   only where the event has an open or a held claim: won like any other, then stored
+    answer   200 once it is durable, never before; what is not known to be stored is 503
+    send     by this process at once where the route has a slot free, else by whoever is next
+
+Nobody waits for the consumer, so concurrent doubles need no flight: they meet in the store.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from gateway.core.answer import Acknowledged, Answer, Busy, Reason, Rejected
+from gateway.core.claim import Ending, Held, Seen, StoreAway, Won
+from gateway.core.event import Delivery
+from gateway.core.inbox import Accepted, EntryState, Leased, Offer, Unclaimed
+from gateway.core.route import Route
+from gateway.flow.arrive import Arriving
+from gateway.flow.bypass import without_store
+from gateway.flow.deliver import Deliverer
+from gateway.flow.forward import Sender
+from gateway.flow.notes import Event, Notes
+from gateway.flow.receive import without_key
+from gateway.flow.replays import Replays
+from gateway.flow.shared import ARRIVE_WITHIN, RETRY_AFTER, Shared
+
+FULL = Rejected(
+    Reason.INBOX_FULL,
+    503,
+    "too many events wait to be delivered on this route; send this again later",
+    RETRY_AFTER,
+)
+
+
+class InboxRoute:
+    """`mode: inbox`: the stored entry is the acknowledgement."""
+
+    def __init__(
+        self, route: Route, sender: Sender, deliverer: Deliverer, notes: Notes, shared: Shared
+    ) -> None:
+        self.route = route
+        self.decisive = route.decisive
+        self._sender = sender
+        self._deliverer = deliverer
+        self._notes = notes
+        self._shared = shared
+        self._clock = shared.clock
+        self._replays = Replays(route, shared.replies, notes)
+        self._arriving = Arriving(route, shared, notes, deliverer.wake)
+
+    async def receive(self, delivery: Delivery) -> Answer:
+        """Take one delivery to its end, and count it once."""
+        began = self._clock()
+        found = self._notes.read(delivery, self._shared.dice)
+        if isinstance(found, Event):
+            answer, event = await self._decide(found), found
+        else:
+            answer, event = await without_key(self.route, self._sender, delivery, found), None
+        self._notes.told(answer, event, self._clock() - began)
+        return answer
+
+    async def _decide(self, event: Event) -> Answer:
+        try:
+            return await self._accept(event)
+        except StoreAway as away:
+            landing = await without_store(
+                self.route, self._sender, self._notes, self._shared, event, away
+            )
+            return landing.answer
+
+    async def _accept(self, event: Event) -> Answer:
+        began, has_room = self._clock(), self._shared.room.has_room(self.route)
+        offer, has_slot = self._offer(event)
+        told: Accepted | Seen | Held | Unclaimed | None = None
+        try:
+            told = await self._shared.inbox.accept(offer, has_room=has_room, within=ARRIVE_WITHIN)
+        finally:
+            if has_slot and not isinstance(told, Accepted):
+                self._deliverer.give_back()
+        match told:
+            case Accepted(now):
+                return self._owe(event, 1, now, began, offer, doubtful=False)
+            case Seen():
+                return await self._seen(event, told, met_live=False)
+            case Held() | Unclaimed():
+                return await self._arrive(event, has_room=has_room)
+            case _:
+                assert_never(told)
+
+    def _offer(self, event: Event) -> tuple[Offer, bool]:
+        """The event as it is to be stored, and whether a slot was taken for it."""
+        has_slot = self._deliverer.take()
+        state = EntryState.LEASED if has_slot else EntryState.PENDING
+        return event.offer(self.route, state), has_slot
+
+    def _owe(
+        self, event: Event, attempt: int, now: float, began: float, offer: Offer, *, doubtful: bool
+    ) -> Answer:
+        """It is stored: send it if it is ours to send, and acknowledge it."""
+        self._shared.room.accepted(self.route.name)
+        self._shared.at("after_accept")
+        if offer.state is EntryState.LEASED:
+            leased = Leased(
+                event.key, self.route.name, event.token, attempt, doubtful, event.fingerprint,
+                0.0, now, event.delivery,
+            )  # fmt: skip
+            self._deliverer.start(event, leased, began + self.route.lease)
+        else:
+            self._deliverer.wake()
+        return Acknowledged(self.route.duplicate_reply)
+
+    async def _arrive(self, event: Event, *, has_room: bool) -> Answer:
+        """Somebody had this event before: a forward that failed, or one that is under way."""
+        if not has_room:
+            return FULL
+        arrived = await self._arriving.arrive(event, self._clock() + self.route.busy_wait)
+        match arrived:
+            case None:
+                return Busy(RETRY_AFTER)
+            case (Seen() as seen, met_live):
+                self._notes.duplicate(event, seen, met_live=met_live)
+                return await self._replays.duplicate(event)
+            case (Won() as won, lease_end):
+                return await self._store(event, won, lease_end)
+
+    async def _store(self, event: Event, won: Won, lease_end: float) -> Answer:
+        self._notes.won(event, won)
+        offer, has_slot = self._offer(event)
+        began, stored = self._clock(), False
+        try:
+            stored = await self._shared.inbox.store(offer, within=ARRIVE_WITHIN)
+        finally:
+            if not stored:
+                if has_slot:
+                    self._deliverer.give_back()
+                # Of no effect if it was stored all the same: then its lease lapses.
+                ending = event.ending(self.route, Ending.RELEASE)
+                self._shared.recorder.withdraw(ending, lease_end)
+        if not stored:
+            return Busy(RETRY_AFTER)
+        return self._owe(event, won.attempt, won.now, began, offer, doubtful=won.doubtful)
+
+    async def _seen(self, event: Event, seen: Seen, *, met_live: bool) -> Answer:
+        if not seen.same_body:
+            self._notes.mismatch(event)
+        await self._arriving.meet(event, seen)
+        self._notes.duplicate(event, seen, met_live=met_live)
+        return await self._replays.duplicate(event)

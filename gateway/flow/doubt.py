@@ -1,0 +1,78 @@
+"""Doubt: what a route does before it sends an event that may have had its effect.
+
+Asked by whoever is about to send, holding the claim or the entry's lease: first deliveries after a
+doubtful attempt, workers, and those who found an event older than our memory. The answer is one of
+
+    send     forward it, marked
+    hold     a person shall look; nothing is sent
+    known    the consumer says that it has the event: completed, nothing is sent
+    unknown  the consumer did not say; not now
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import assert_never
+from urllib.parse import quote
+
+from gateway.core.event import RawHeaders
+from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
+from gateway.core.route import OnDoubt, OnStale, Probe, Route
+from gateway.flow.needs import Consumer
+
+NOT_KNOWN = 404
+
+
+class Step(Enum):
+    """What to do with an event about to be sent."""
+
+    SEND = auto()
+    HOLD = auto()
+    KNOWN = auto()
+    UNKNOWN = auto()
+
+
+class Doubt:
+    """One route's way with doubt. `prober`: the hop to the probe's URL, where there is one."""
+
+    def __init__(self, route: Route, prober: Consumer | None) -> None:
+        self._on_doubt = route.on_doubt
+        self._holds_stale = route.on_stale is OnStale.HOLD
+        self._probe = route.probe
+        self._prober = prober
+
+    @property
+    def matters(self) -> bool:
+        """Whether the route ever does anything but send."""
+        return self._holds_stale or self._on_doubt is not OnDoubt.RETRY
+
+    async def step(self, event_id: str, *, doubtful: bool, stale: bool, age: float) -> Step:
+        """Before a send. `age`: seconds since the event was first seen."""
+        if stale and self._holds_stale:
+            return Step.HOLD
+        if not doubtful or self._on_doubt is OnDoubt.RETRY:
+            return Step.SEND
+        if self._on_doubt is OnDoubt.HOLD or self._probe is None or self._prober is None:
+            return Step.HOLD
+        found = _heard(await _ask(self._prober, self._probe, event_id))
+        return Step.HOLD if found is Step.UNKNOWN and age >= self._probe.give_up else found
+
+
+async def _ask(prober: Consumer, probe: Probe, event_id: str) -> Outcome:
+    written = quote(event_id.encode("utf-8", "surrogatepass"), safe="")
+    host = (probe.upstream.host_header or probe.upstream.authority).encode()
+    lines: RawHeaders = ((b"Host", host), (b"Accept", b"*/*"))
+    target = probe.target.replace("{event_id}", written)
+    return await prober.send("GET", target, lines, b"", send_before=None)
+
+
+def _heard(answer: Outcome) -> Step:
+    match answer:
+        case Delivered():
+            return Step.KNOWN
+        case Refused(reply) if reply.status == NOT_KNOWN:
+            return Step.SEND
+        case Refused() | Unreached() | Ambiguous():
+            return Step.UNKNOWN
+        case _:
+            assert_never(answer)

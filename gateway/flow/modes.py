@@ -1,0 +1,40 @@
+"""Modes: a route's receiver and deliverer, wired. After this there is no `if mode`."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from gateway.core.route import Mode, Route
+from gateway.flow.accept import InboxRoute
+from gateway.flow.deliver import Deliverer
+from gateway.flow.doubt import Doubt
+from gateway.flow.forward import Sender
+from gateway.flow.needs import Consumer
+from gateway.flow.notes import Notes
+from gateway.flow.observe import ObserveRoute
+from gateway.flow.receive import ForwardRoute
+from gateway.flow.shared import Shared
+
+Receiver = ForwardRoute | ObserveRoute | InboxRoute
+
+
+def wire(
+    route: Route, sender: Sender, prober: Consumer | None, shared: Shared
+) -> tuple[Receiver, Deliverer]:
+    """What takes a route's deliveries, and what sends its entries, in whatever mode.
+
+    A route that left inbox mode, even for `observe`, still delivers what it had acknowledged.
+    """
+    notes = Notes(route, shared.counts, shared.parse, each_delivery=shared.log_deliveries)
+    doubt = Doubt(route, prober)
+    deliverer = Deliverer(route, sender, doubt, notes, shared)
+    match route.mode:
+        case Mode.FORWARD:
+            receiver: Receiver = ForwardRoute(route, sender, doubt, deliverer, notes, shared)
+        case Mode.INBOX:
+            receiver = InboxRoute(route, sender, deliverer, notes, shared)
+        case Mode.OBSERVE:
+            receiver = ObserveRoute(route, sender, notes, shared)
+        case _:
+            assert_never(route.mode)
+    return receiver, deliverer
