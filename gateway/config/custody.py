@@ -33,7 +33,7 @@ def advice(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]
     if not stores(route):
         for name in _ABOUT_STORED:
             if name in settings.model_fields_set:
-                message = "concerns stored deliveries, and this route stores none as it is"
+                message = "concerns stored deliveries, and as it is this route stores no new ones"
                 remedy = "it will in mode: inbox, or with acknowledge_after or a hold"
                 yield Fault((*here, name), message, remedy)
     yield from _too_late(route, here)
@@ -131,7 +131,7 @@ def _idle(route: Route, here: Path) -> Iterator[Fault]:
         "on_stale": route.on_stale is OnStale.HOLD,
     }
     for name in (name for name, is_set in said.items() if is_set):
-        message = "has no effect in observe, which stores no delivery and answers none"
+        message = "concerns no new delivery in observe, which stores none and answers none"
         yield Fault((*here, name), message, "it will once the mode is forward")
 
 

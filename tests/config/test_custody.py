@@ -119,7 +119,8 @@ ADVICE = [
     (f"{PROMISE}\nacknowledge_after: 7500ms",
      "routes.0.acknowledge_after: the provider hangs up after 8s, so the acknowledgement comes too "
      "late or barely in time, and the retry is provoked all the same; write 6s"),
-    ("retry: {base: 1s}", "routes.0.retry: concerns stored deliveries, and as it is this route stores"),
+    ("retry: {base: 1s}",
+     "routes.0.retry: concerns stored deliveries, and as it is this route stores no new ones"),
     ("keep_payload: 1d", "routes.0.keep_payload: concerns stored deliveries"),
     ("mode: observe\nhigh_water: 5", "routes.0.high_water: concerns stored deliveries"),
     ("mode: inbox\nown_replay: 2d",
@@ -153,8 +154,8 @@ def test_the_panic_switch_is_taken_and_says_what_it_switches_off(
 ) -> None:
     assert warnings_of(read, lines) == []
     assert warnings_of(read, f"{lines}\nmode: observe") == [
-        f"routes.0.{setting}: concerns no new delivery in observe, which stores none and answers none; "
-        "it will once the mode is forward"
+        f"routes.0.{setting}: concerns no new delivery in observe, which stores none and answers "
+        "none; it will once the mode is forward"
     ]
 
 
