@@ -52,7 +52,7 @@ async def _measured(scale: Scale, console: Console) -> Found:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="about three minutes")
+    parser.add_argument("--quick", action="store_true", help="about four minutes")
     parser.add_argument(
         "--output", type=Path, default=Path("build/bench.json"), help="where the JSON goes"
     )

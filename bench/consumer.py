@@ -1,7 +1,7 @@
 """The consumer of the bench: answers 200 as cheaply as Python can. `python -m bench.consumer`.
 
 It counts its requests, and says the count to GET: what the gateway let through is the consumer's
-word.
+word. After `GET /hold` it takes requests and answers none, until `GET /go`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _REPLY = (
 _COUNT = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s"
 
 _count = 0
+_held: list[asyncio.Transport] | None = None
+"""Connections that wait for their answer; None while it answers."""
 
 
 class _Connection(asyncio.Protocol):
@@ -52,11 +54,25 @@ class _Connection(asyncio.Protocol):
         global _count
         assert self._transport is not None
         if request.startswith(b"GET "):
+            _obey(request)
             text = b"%d" % _count
             self._transport.write(_COUNT % (len(text), text))
             return
         _count += 1
-        self._transport.write(_REPLY)
+        if _held is None:
+            self._transport.write(_REPLY)
+        else:
+            _held.append(self._transport)
+
+
+def _obey(request: bytes) -> None:
+    global _held
+    if request.startswith(b"GET /hold "):
+        _held = []
+    elif request.startswith(b"GET /go ") and _held is not None:
+        for transport in _held:
+            transport.write(_REPLY)
+        _held = None
 
 
 async def _main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from bench.backlog import Inbox
 from bench.measure import Measured, percentiles
 from bench.series import Spread, added
 from bench.storage import Size, Time
@@ -21,6 +22,7 @@ class Ceiling:
 CEILINGS = (
     Ceiling("cpu_ratio.forward", 3.3, "CPU of a first delivery, in echo requests"),
     Ceiling("cpu_ratio.duplicate", 1.9, "CPU of a duplicate, in echo requests"),
+    Ceiling("cpu_ratio.inbox", 2.5, "CPU of an inbox acceptance, in echo requests"),
     Ceiling("added_latency_ms.p50", 3.0, "added latency at 200/s, median, ms"),
     Ceiling("added_latency_ms.p99", 15.0, "added latency at 200/s, 99th, ms"),
     Ceiling("bytes_per_claim", 190.0, "bytes of a settled claim, 28-character id"),
@@ -39,6 +41,7 @@ class Found:
     """At one connection."""
     latencies: dict[str, list[float]]
     measured: list[Measured]
+    inbox: Inbox
     sizes: list[Size]
     times: list[Time]
     machine: dict[str, object]
@@ -58,6 +61,15 @@ def as_json(found: Found, *, quick: bool) -> dict[str, object]:
             "growth": found.times[-1].first / found.times[0].first,
             "growth_duplicate": found.times[-1].duplicate / found.times[0].duplicate,
             "by_rows": [asdict(time) for time in found.times],
+        },
+        "inbox": {
+            "drain": asdict(found.inbox.drain),
+            "while_draining": {
+                "accepted_per_second": found.inbox.draining.accepted.per_second,
+                "accepted_latency_ms": found.inbox.draining.accepted.latency_ms,
+                "delivered_per_second": found.inbox.draining.delivered_per_second,
+                "left": found.inbox.draining.left,
+            },
         },
         "cpu_ratio_spread": _spreads(found.ratios),
         "cpu_ratio_c1_spread": _spreads(found.ratios_one),

@@ -1,7 +1,8 @@
 """The load: requests over kept-alive connections, in a process of its own. `python -m bench.load`.
 
-Standard input has the plan as one line of JSON. After the warm-up it prints `warm` and waits for a
-line, so that whoever measures can read the clocks; then it sends, and prints what came back.
+Standard input has the plan as one line of JSON. After the warm-up it prints `warm` and the number
+of the first event that it has not sent, and waits for a line, so that whoever measures can read the
+clocks; then it sends, and prints what came back.
 
 Closed loop: each connection sends its next request when the reply is complete. Open loop: requests
 have intended times, whatever became of those before, and a reply's latency counts from the intended
@@ -233,8 +234,8 @@ async def _main(plan: Plan) -> dict[str, object]:
     load = Load(plan)
     await load.connect()
     try:
-        await load.run(plan.warm_up)
-        print("warm", flush=True)
+        warm = await load.run(plan.warm_up)
+        print("warm", warm.next_event, flush=True)
         # Nothing is in flight here, so that the loop may stand still.
         sys.stdin.readline()
         replies = await load.run(plan.seconds)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import statistics
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from bench.load import Plan, Replies
@@ -38,8 +38,17 @@ class Measured:
     verdicts: dict[str, int]
 
 
-async def measure(target: Target, load: str, plan: Plan) -> tuple[Measured, Replies]:
-    """Put a load on a target. Raises BenchFailed when a reply is not as it should be."""
+CaughtUp = Callable[[int], Awaitable[None]]
+"""Waits until nothing is left to be done for the events below a number."""
+
+
+async def measure(
+    target: Target, load: str, plan: Plan, caught_up: CaughtUp | None = None
+) -> tuple[Measured, Replies]:
+    """Put a load on a target. Raises BenchFailed when a reply is not as it should be.
+
+    With `caught_up` the clocks run until the work that the load leaves behind is done too.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.load",
         stdin=asyncio.subprocess.PIPE,
@@ -50,11 +59,16 @@ async def measure(target: Target, load: str, plan: Plan) -> tuple[Measured, Repl
     assert process.stdout is not None
     try:
         process.stdin.write(json.dumps(asdict(plan)).encode() + b"\n")
-        if await process.stdout.readline() != b"warm\n":
+        word, _, next_event = (await process.stdout.readline()).partition(b" ")
+        if word != b"warm":
             raise BenchFailed(f"{load} on {target.name}: the load did not get through its warm-up")
+        if caught_up is not None:
+            await caught_up(int(next_event))
         before = {name: clock() for name, clock in target.clocks.items()}
         process.stdin.write(b"go\n")
         line = await process.stdout.readline()
+        if caught_up is not None and line:
+            await caught_up(json.loads(line)["next_event"])
         after = {name: clock() for name, clock in target.clocks.items()}
     finally:
         process.stdin.close()

@@ -15,6 +15,7 @@ _BARS = (
     ("gateway", "duplicate", "gateway,\nduplicate"),
     ("gateway", "doubles", "gateway,\ndoubles"),
     ("gateway", "first", "gateway,\nfirst"),
+    ("gateway", "inbox", "gateway,\ninbox"),
 )
 
 

@@ -9,10 +9,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from bench.backlog import Inbox
 from bench.figures import CEILINGS, Found, figure
 from bench.measure import Measured
 from bench.series import Spread
 from bench.storage import Size, Time
+
+# Names of loads for people, where they are not the same.
+LOADS = {"inbox": "inbox alone", "inbox_delivered": "inbox", "inbox_draining": "inbox, draining"}
 
 
 def show(console: Console, found: Found, document: dict[str, object]) -> None:
@@ -24,6 +28,7 @@ def show(console: Console, found: Found, document: dict[str, object]) -> None:
     for connections, ratios in ((64, found.ratios), (1, found.ratios_one)):
         console.print(_load_table(found.measured, connections, ratios))
     console.print(_rate_table(found.measured))
+    console.print(_drain_table(found.inbox))
     console.print(_size_table(found.sizes))
     console.print(_time_table(found.times))
     console.print(_ceiling_table(document))
@@ -39,7 +44,7 @@ def _load_table(measured: list[Measured], connections: int, ratios: dict[str, Sp
             continue
         spread = ratios.get({"first": "forward"}.get(load, load))
         table.add_row(
-            target if load == "request" else f"{target}, {load}",
+            target if load == "request" else f"{target}, {LOADS.get(load, load)}",
             f"{median(run.per_second for run in runs):,.0f}",
             f"{median(run.cpu_us[target] for run in runs):.0f}",
             _postgres(runs),
@@ -59,6 +64,29 @@ def _rate_table(measured: list[Measured]) -> Table:
                 for name in ("p50", "p90", "p99", "max")
             ]
             table.add_row(target, *values)
+    return table
+
+
+def _drain_table(inbox: Inbox) -> Table:
+    drain, draining = inbox.drain, inbox.draining
+    table = _table(
+        f"a backlog of {drain.entries:,} entries drains",
+        "", "accepted/s", "delivered/s", "CPU µs", "PG µs", "p50 ms", "p99 ms",
+    )  # fmt: skip
+    table.add_row(
+        "alone", "", f"{drain.per_second:,.0f}",
+        f"{drain.cpu_us['gateway']:.0f}", f"{drain.cpu_us['postgres']:.0f}", "", "",
+    )  # fmt: skip
+    accepted = draining.accepted
+    table.add_row(
+        "with new events",
+        f"{accepted.per_second:,.0f}",
+        f"{draining.delivered_per_second:,.0f}",
+        "",
+        "",
+        f"{accepted.latency_ms['p50']:.2f}",
+        f"{accepted.latency_ms['p99']:.2f}",
+    )
     return table
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import machine, storage
+from bench import backlog, machine, storage
+from bench.backlog import Backlog, Inbox
 from bench.figures import Found
+from bench.measure import Measured
 from bench.series import Series
 from bench.stack import stack
 from gateway.demo.room import temporary_room
@@ -31,6 +33,8 @@ class Scale:
     surrounding_rounds: int
     latency_rounds: int
     latency_seconds: float
+    backlog: int
+    """Entries in the inbox that drain."""
     claims: int
     rows: tuple[int, ...]
     """Sizes of the growing table."""
@@ -45,6 +49,7 @@ QUICK = Scale(
     surrounding_rounds=1,
     latency_rounds=3,
     latency_seconds=4.0,
+    backlog=10_000,
     claims=200_000,
     rows=(10_000, 1_000_000),
     batches=300,
@@ -56,6 +61,7 @@ FULL = Scale(
     surrounding_rounds=3,
     latency_rounds=5,
     latency_seconds=12.0,
+    backlog=100_000,
     claims=1_000_000,
     rows=(10_000, 1_000_000),
     batches=1_000,
@@ -66,7 +72,7 @@ async def run(scale: Scale, said: Callable[[str], None]) -> Found:
     """Raises BenchFailed, ProgramFailed or EmbeddedError when something does not run."""
     with temporary_room(DISK) as room:
         said("starting")
-        async with stack(room) as running:
+        async with stack(room, {}) as running:
             series = Series(running, said, scale.known)
             await series.acquaint(scale.seconds)
             latencies = await series.added_latency(scale.latency_rounds, scale.latency_seconds)
@@ -74,6 +80,7 @@ async def run(scale: Scale, said: Callable[[str], None]) -> Found:
             ratios_one = await series.compare(1, scale.rounds, scale.seconds)
             for connections in (64, 1):
                 await series.surroundings(connections, scale.surrounding_rounds, scale.seconds)
+        inbox, inbox_measured = await _inbox(scale, said)
         facts = machine.facts(room)
         # Not the gateway's own server: nothing of the load before shall be in the sizes.
         with EmbeddedPostgres(room / "claims", log=lambda event, /, **facts: None) as server:
@@ -83,11 +90,22 @@ async def run(scale: Scale, said: Callable[[str], None]) -> Found:
             facts["postgres"] = await storage.settings(server)
             watching.cancel()
     return Found(
-        ratios=ratios,
-        ratios_one=ratios_one,
+        ratios=ratios | inbox.ratios,
+        ratios_one=ratios_one | inbox.ratios_one,
         latencies=latencies,
-        measured=series.measured,
+        measured=series.measured + inbox_measured,
+        inbox=inbox,
         sizes=sizes,
         times=times,
         machine=facts,
     )
+
+
+async def _inbox(scale: Scale, said: Callable[[str], None]) -> tuple[Inbox, list[Measured]]:
+    # A gateway and a store of their own: what a backlog leaves behind is in nobody else's figures.
+    with temporary_room(DISK) as room:
+        async with stack(room, backlog.ROUTE) as running:
+            series = Series(running, said, known=0)
+            measuring = Backlog(running, series, said)
+            found = await measuring.measure(scale.backlog, scale.rounds, scale.seconds)
+    return found, series.measured

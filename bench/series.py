@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
 from bench.load import Plan, Replies
-from bench.measure import Measured, Target, measure, percentiles
+from bench.measure import CaughtUp, Measured, Target, measure, percentiles
 from bench.processes import BenchFailed
 from bench.stack import Stack
 
@@ -17,6 +17,8 @@ RATE = 200.0
 RATE_CONNECTIONS = 64
 
 Said = Callable[[str], None]
+Load = Callable[[int, float], Awaitable[Measured]]
+"""Takes connections and seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +45,14 @@ class Series:
     known: int
     """Completed events that the duplicates repeat."""
     measured: list[Measured] = field(default_factory=list)
-    _next: int = 0
+    sent: int = 0
+    """The number of the first event that was not sent yet."""
 
     async def acquaint(self, seconds: float) -> None:
         """Let everything warm up, until there are events to repeat."""
         self.said("warming up")
-        while self._next < self.known:
-            await self._first(64, seconds)
+        while self.sent < self.known:
+            await self._firsts(64, seconds)
         self.measured.clear()
 
     async def compare(self, connections: int, rounds: int, seconds: float) -> dict[str, Spread]:
@@ -58,9 +61,15 @@ class Series:
         The medians are divided, not each round: single measurements stray by a fifth to either
         side, echo's as far as the gateway's.
         """
-        loads = {"forward": self._first, "duplicate": self._duplicates}
+        loads: dict[str, Load] = {"forward": self._firsts, "duplicate": self._duplicates}
         if connections > 1:
             loads["doubles"] = self._doubles
+        return await self.in_turns(loads, connections, rounds, seconds)
+
+    async def in_turns(
+        self, loads: Mapping[str, Load], connections: int, rounds: int, seconds: float
+    ) -> dict[str, Spread]:
+        """The same for loads of any kind, each beside echo in every round."""
         echoes: list[float] = []
         used: dict[str, list[float]] = {name: [] for name in loads}
         for number in range(rounds):
@@ -94,10 +103,16 @@ class Series:
         await self._measure(target, "request", self._plan(target, connections, seconds))
         return self.measured[-1]
 
-    async def _first(self, connections: int, seconds: float) -> Measured:
+    async def first(
+        self, name: str, connections: int, seconds: float, caught_up: CaughtUp | None = None
+    ) -> Measured:
+        """New events, a load of that name."""
         plan = self._plan(self.stack.gateway, connections, seconds)
-        await self._measure(self.stack.gateway, "first", plan)
+        await self._measure(self.stack.gateway, name, plan, caught_up)
         return self._checked({"first"})
+
+    async def _firsts(self, connections: int, seconds: float) -> Measured:
+        return await self.first("first", connections, seconds)
 
     async def _duplicates(self, connections: int, seconds: float) -> Measured:
         before = await self.stack.forwarded()
@@ -108,12 +123,12 @@ class Series:
         return self._checked({"duplicate"})
 
     async def _doubles(self, connections: int, seconds: float) -> Measured:
-        before, first = await self.stack.forwarded(), self._next
+        before, first = await self.stack.forwarded(), self.sent
         plan = self._plan(self.stack.gateway, connections, seconds, copies=2)
         await self._measure(self.stack.gateway, "doubles", plan)
-        if (forwarded := await self.stack.forwarded() - before) != self._next - first:
+        if (forwarded := await self.stack.forwarded() - before) != self.sent - first:
             raise BenchFailed(
-                f"{self._next - first} doubled events were forwarded {forwarded} times"
+                f"{self.sent - first} doubled events were forwarded {forwarded} times"
             )
         return self._checked({"first", "duplicate"})
 
@@ -135,17 +150,19 @@ class Series:
             connections=connections,
             seconds=seconds,
             warm_up=warm_up,
-            first=self._next if first is None else first,
+            first=self.sent if first is None else first,
             events=events,
             copies=copies,
             rate=rate,
         )
 
-    async def _measure(self, target: Target, load: str, plan: Plan) -> Replies:
-        measured, replies = await measure(target, load, plan)
+    async def _measure(
+        self, target: Target, load: str, plan: Plan, caught_up: CaughtUp | None = None
+    ) -> Replies:
+        measured, replies = await measure(target, load, plan, caught_up)
         self.measured.append(measured)
         if target is self.stack.gateway:
-            self._next = max(self._next, replies.next_event if plan.events is None else 0)
+            self.sent = max(self.sent, replies.next_event if plan.events is None else 0)
         return replies
 
     def _checked(self, allowed: set[str]) -> Measured:

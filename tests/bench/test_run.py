@@ -21,6 +21,7 @@ TINY = Scale(
     surrounding_rounds=1,
     latency_rounds=1,
     latency_seconds=0.5,
+    backlog=150,
     claims=500,
     rows=(300, 900),
     batches=3,
@@ -46,6 +47,14 @@ def test_a_run_finds_every_promised_figure(found: Found) -> None:
     assert figure(document, "bytes_per_claim_without_id") < figure(document, "bytes_per_claim")
 
 
+def test_a_backlog_drains_and_takes_new_events_meanwhile(found: Found) -> None:
+    inbox = found.inbox
+    assert inbox.drain.entries >= TINY.backlog
+    assert inbox.drain.per_second > 0
+    assert inbox.draining.accepted.per_second > 0
+    assert inbox.draining.delivered_per_second > 0
+
+
 def test_a_run_was_durable_and_says_so(found: Found) -> None:
     postgres = found.machine["postgres"]
     assert isinstance(postgres, dict)
@@ -56,7 +65,8 @@ def test_the_tables_show_each_load_and_each_ceiling(found: Found) -> None:
     out = io.StringIO()
     show(Console(file=out, width=100), found, as_json(found, quick=True))
     text = out.getvalue()
-    for load in ("echo", "gateway, first", "gateway, duplicate", "gateway, doubles"):
+    loads = ("first", "duplicate", "doubles", "inbox alone", "inbox", "inbox, draining")
+    for load in ("echo", *(f"gateway, {name}" for name in loads), "with new events"):
         assert load in text
     for ceiling in CEILINGS:
         assert ceiling.what in text
