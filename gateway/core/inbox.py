@@ -191,7 +191,10 @@ def store(
 def lease(
     entry: Entry, claim: Claim | None, token: int, seconds: float, now: float
 ) -> Entry | None:
-    """A worker takes an entry that is due; None where it may not."""
+    """A worker takes an entry that is due; None where it may not.
+
+    One that is due although its event is completed is closed instead.
+    """
     if not entry.is_due(now) or (claim is not None and claim.state is State.COMPLETED):
         return None
     lapsed = entry.state is EntryState.LEASED
@@ -203,11 +206,6 @@ def lease(
         token=token,
         due=now + seconds,
     )
-
-
-def revive(entry: Entry, now: float) -> Entry:
-    """A delivery meets a dead entry, whose bytes it replaces; attempts and doubt stay."""
-    return replace(entry, state=EntryState.PENDING, since=now, due=now)
 
 
 def conclude(
@@ -230,6 +228,16 @@ def conclude(
     return claim, after, Settled(changed=True, late=False)
 
 
+def revive(entry: Entry | None, now: float) -> tuple[Entry | None, bool]:
+    """A delivery meets an entry: whether it was dead, and is due again with new bytes.
+
+    Attempts and doubt stay.
+    """
+    if entry is None or entry.state is not EntryState.DEAD:
+        return entry, False
+    return replace(entry, state=EntryState.PENDING, due=now, since=now), True
+
+
 _STATES = {
     EntryEnding.RETRY: EntryState.PENDING,
     EntryEnding.HAND_BACK: EntryState.PENDING,
@@ -245,7 +253,7 @@ def _deliver(
     attempt, doubtful = (1, False) if claim is None else (claim.attempt, claim.doubtful)
     if entry is not None and entry.state is not EntryState.DELIVERED:
         closed = replace(entry, state=EntryState.DELIVERED)
-        attempt, doubtful = max(entry.attempt, 1), doubtful or entry.doubtful
+        attempt, doubtful = max(attempt, entry.attempt), doubtful or entry.doubtful
     if claim is not None and claim.state is State.COMPLETED:
         return claim, closed, Settled(changed=False, late=False)
     first_seen = now if claim is None else claim.first_seen

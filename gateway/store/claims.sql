@@ -118,7 +118,7 @@ select a.key, floor(extract(epoch from now()))::int4, a.route,
 on conflict (key) do update
    set state   = (case when c.state in ('c', 'r', 's') and excluded.state = 'd' then 'd'
                        else 'D' end)::"char",
-       attempt = coalesce(excluded.attempt, nullif(c.attempt, 1)),
+       attempt = nullif(greatest(excluded.attempt, c.attempt), 1),
        token   = null,
        until   = case when extract(epoch from now()) > c.first_seen + 3600 then now() end
  where c.state not in ('d', 'D')

@@ -8,8 +8,8 @@ from typing import Any
 from gateway.core.event import Delivery, RawHeaders
 from gateway.core.inbox import EntryState, Offer
 
-# What a statement that carries a body may take besides: bytes that a second brings. A busy machine
-# of two cores stored 25 MiB in well under three seconds.
+# 25 MiB that do not compress were stored within 0.6 s on a busy machine of two cores. A network of
+# 100 Mbit/s takes four times that, and a statement that is given up half-way has helped nobody.
 BYTES_A_SECOND = 8 * 1024 * 1024
 LETTERS = {
     EntryState.PENDING: b"p",

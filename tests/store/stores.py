@@ -17,12 +17,14 @@ from gateway.core.event import Delivery, EventKey
 from gateway.core.inbox import (
     Accepted,
     Conclusion,
+    Entry,
     EntryEnding,
     EntryState,
     Leased,
     Offer,
     Unclaimed,
 )
+from gateway.store.deliveries import STATES
 from gateway.store.store import Store
 from tests.rig.deadline import eventually
 
@@ -135,6 +137,9 @@ class DatabaseClock:
             create function clock.now() returns timestamptz stable language sql
                 as 'select pg_catalog.to_timestamp(now) from clock.face';
         """)
+        # Defaults know the function that they were made with.
+        for column in ("entries alter since", "entries alter received", "actions alter at"):
+            await self._sql.execute(f"alter table dedup.{column} set default clock.now()")
         await self._sql.execute("insert into clock.face values ($1)", self.now)
         name = await self._sql.fetchval("select current_database()")
         await self._sql.execute(f"alter database {name} set search_path = clock, pg_catalog")
@@ -223,6 +228,34 @@ def as_claim(found: Any) -> Claim:
         fingerprint=found["fingerprint"][0],
         token=found["token"],
         lease_until=found["until"].timestamp() if held else None,
+    )
+
+
+async def entry_row(sql: asyncpg.Connection, key: EventKey) -> asyncpg.Record | None:
+    return await sql.fetchrow("select * from dedup.entries where key = $1", UUID(key.digest))
+
+
+async def entry(sql: asyncpg.Connection, key: EventKey) -> Entry | None:
+    """The row in the words of the core model."""
+    found = await entry_row(sql, key)
+    return None if found is None else as_entry(found)
+
+
+def as_entry(found: Any) -> Entry:
+    return Entry(
+        state=STATES[found["state"]],
+        doubtful=found["doubtful"],
+        attempt=found["attempt"],
+        since=found["since"].timestamp(),
+        due=found["due"].timestamp(),
+        token=found["token"],
+    )
+
+
+async def lapse_entry(sql: asyncpg.Connection, key: EventKey) -> None:
+    """End an entry's lease by moving it into the past."""
+    await sql.execute(
+        "update dedup.entries set due = due - interval '1 day' where key = $1", UUID(key.digest)
     )
 
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-
 import asyncpg
 import pytest
 
-from gateway.core.claim import Ending, Held, Seen, Settled, State, StoreAway, Won
-from gateway.core.inbox import Accepted, EntryEnding, EntryState, Unclaimed, Waiting
+from gateway.core.claim import Seen, Settled, State
+from gateway.core.inbox import Accepted, EntryEnding
 from tests.store.stores import (
-    DELIVERY,
     ROUTE,
-    OpenStore,
     Stores,
     claim,
     conclusion,
     fresh_ask,
-    fresh_key,
     fresh_offer,
-    fresh_token,
 )
 
 
