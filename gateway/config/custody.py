@@ -54,7 +54,8 @@ def stores(route: Route) -> bool:
 
 def patience(route: Route) -> timedelta | None:
     """How long the provider waits for an answer, where it has to wait for the consumer's."""
-    waits = route.mode is not Mode.INBOX and route.acknowledge_after is None
+    answers = route.mode is Mode.FORWARD and route.acknowledge_after is not None
+    waits = route.mode is not Mode.INBOX and not answers
     return route.promise.timeout if waits and route.promise else None
 
 

@@ -38,7 +38,6 @@ _COMPARED: tuple[Path, ...] = (
     ("promise",),
     ("own_replay",),
     ("mode",),
-    ("retry",),
     ("probe",),
 )
 _NO_FLAGS: Mapping[str, object] = {}

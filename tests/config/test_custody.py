@@ -115,6 +115,13 @@ def test_what_contradicts_is_refused_with_a_remedy(
     assert without_place(mistakes(whole(route=lines))) == [message]
 
 
+def test_a_mode_that_nobody_knows_is_no_reason_to_find_a_retention_short(
+    mistakes: Mistakes,
+) -> None:
+    none = "promise: {retry_horizon: 0s, redrive_window: 0s}"
+    assert len(mistakes(whole(route=f"mode: inbx\n{none}"))) == 1
+
+
 ADVICE = [
     (f"{PROMISE}\nacknowledge_after: 7500ms",
      "routes.0.acknowledge_after: the provider hangs up after 8s, so the acknowledgement comes too "
@@ -159,6 +166,14 @@ def test_the_panic_switch_is_taken_and_says_what_it_switches_off(
     ]
 
 
+def test_an_observer_answers_nobody_in_time(read: Read) -> None:
+    said = warnings_of(read, f"{PROMISE}\nmode: observe\nacknowledge_after: 7500ms")
+    assert [line.partition(":")[0] for line in said] == [
+        "routes.0.upstream.timeout",
+        "routes.0.acknowledge_after",
+    ]
+
+
 @pytest.mark.parametrize("lines", ["mode: inbox", "acknowledge_after: 7s", "acknowledge_after: 6s"])
 def test_a_provider_that_is_answered_in_time_need_not_wait_for_the_consumer(
     read: Read, lines: str
@@ -174,6 +189,11 @@ def test_a_route_that_stores_says_what_it_keeps_and_for_how_long(read: Read, lin
     assert "stored tried every 5s to 1h for 3d, kept 7d once delivered, 100000 at most" in said
     assert "keep_payload: stored deliveries are whole ones, with the personal data in them" in said
     assert "high_water: with 100000 undelivered events" in said
+
+
+def test_a_delivery_that_is_not_kept_goes_as_soon_as_it_is_delivered(read: Read) -> None:
+    remarks = check(read(whole(route="mode: inbox\nkeep_payload: 0s"))).routes[0].remarks
+    assert any("they go as soon as they were delivered or dropped" in one for one in remarks)
 
 
 @pytest.mark.parametrize("lines", ["mode: forward", "mode: observe\non_doubt: hold"])
@@ -209,6 +229,8 @@ def test_an_idempotency_key_is_recommended_where_doubt_means_another_send(read: 
     for lines in ("on_doubt: hold", PROBE, "mode: observe"):
         remarks = check(read(whole(route=lines))).routes[0].remarks
         assert not any("idempotency_key" in remark for remark in remarks)
+    remarks = check(read(whole(route="idempotency_key: true"))).routes[0].remarks
+    assert not any("set true" in remark for remark in remarks)
 
 
 def test_check_shows_who_answers_and_what_becomes_of_doubt(read: Read) -> None:

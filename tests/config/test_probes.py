@@ -124,3 +124,8 @@ def test_a_probe_may_take_its_host_from_a_variable_that_is_absent_now(
         text = whole(route=PROBE.replace(URL, url))
         assert len(mistakes(text)) == 1
         assert read(text, variables_required=False).routes[0].probe is not None
+
+
+def test_a_wrong_probe_is_no_reason_to_find_a_lease_short(mistakes: Mistakes) -> None:
+    lines = PROBE.replace('"}', '", timeout: 1}') + "\nlease: 45s"
+    assert len(mistakes(whole(route=lines))) == 1
