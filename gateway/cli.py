@@ -26,12 +26,13 @@ from gateway.demo.play import run_demo
 from gateway.demo.sample import run_sample
 from gateway.demo.shapes import FULL
 from gateway.failures import sentence
-from gateway.process import STORE_AWAY, USAGE
+from gateway.operating import claims, inbox
+from gateway.options import ConfigOption, JsonOption
+from gateway.process import FOUND, STORE_AWAY, USAGE
 from gateway.store import migrate as migrations
 from gateway.store.embedded import EmbeddedError
 from gateway.store.multihost import CONNECT_ERRORS, NoWritableHost
 
-FOUND = 1
 INTERRUPTED = 130
 
 
@@ -67,14 +68,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", "-c", help="The YAML file; gateway.yaml here if there is one.", metavar="FILE"
-    ),
-]
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+app.add_typer(claims.app, name="claims", short_help="Look up an event, or let it through again.")
+app.add_typer(inbox.app, name="inbox", short_help="List, redrive, drop or complete stored events.")
 
 
 @app.callback(invoke_without_command=True)

@@ -24,7 +24,7 @@ from gateway.config import Loaded
 from gateway.failures import sentence
 from gateway.store.embedded import EmbeddedError
 
-USAGE, STORE_AWAY = 2, 3
+FOUND, USAGE, STORE_AWAY = 1, 2, 3
 
 # The default 4,096 connections of senders, as many to consumers, and room for larger settings.
 OPEN_FILES = 65_536

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from gateway.config import ConfigError, Embedded, Loaded, Problem, load, load_store, quick
+from gateway.config import ConfigError, Dsn, Embedded, Loaded, Problem, load, load_store, quick
 from gateway.config.layers import PREFIX
 
 DEFAULT_FILE = Path("gateway.yaml")
@@ -88,16 +88,20 @@ def one_route(
     return replace(loaded, notices=(*loaded.notices, unread))
 
 
-def store_dsn(config: Path | None) -> str:
-    """The configured store's. Raises Unusable and ConfigError."""
+def store(config: Path | None, remedy: str = NO_FILE.remedy) -> Dsn | Embedded:
+    """The configured one. Raises ConfigError, with that `remedy` where nothing is configured."""
     path = file(config)
     if path is None and not _environment("STORE__"):
-        remedy = "write --dsn postgresql://owner@host/database, or --config FILE"
         raise ConfigError([replace(NO_FILE, remedy=remedy)])
-    store = load_store(path, env=os.environ)
-    if isinstance(store, Embedded):
+    return load_store(path, env=os.environ)
+
+
+def store_dsn(config: Path | None) -> str:
+    """The configured store's. Raises Unusable and ConfigError."""
+    found = store(config, "write --dsn postgresql://owner@host/database, or --config FILE")
+    if isinstance(found, Embedded):
         raise Unusable("an embedded store is migrated by `serve`; write --dsn for another one")
-    return store.text
+    return found.text
 
 
 def _environment(inside: str = "") -> bool:

@@ -1,0 +1,157 @@
+"""Which event, or which entries, a command line means."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from gateway import sources
+from gateway.config import try_sample
+from gateway.core import keying
+from gateway.core.durations import parse_duration
+from gateway.core.inbox import EntryState
+from gateway.core.location import Literal, describe
+from gateway.core.operating import UNDELIVERED
+from gateway.core.route import Route
+from gateway.failures import sentence
+from gateway.operating.options import Event, Which
+from gateway.sources import Unusable
+from gateway.store.operator import By, Desk, Filter
+
+_KEY = re.compile("[0-9a-fA-F]{32}")
+
+
+def key(config: Path | None, event: Event) -> bytes:
+    """The key of the one event that is meant.
+
+    Raises Unusable and ConfigError.
+    """
+    ways = [bool(event.ids), event.body is not None, event.key is not None]
+    if ways.count(True) != 1:
+        raise Unusable("name one event: its ID with --route, or --body FILE, or --key HEX")
+    if event.key is not None:
+        if not _KEY.fullmatch(event.key):
+            raise Unusable(f"--key: {event.key!r} is not a key; write its 32 hex digits")
+        return bytes.fromhex(event.key)
+    if event.body is not None:
+        return _carried(config, event.route, event.body)
+    if event.route is None:
+        raise Unusable("an ID is one within its route; write --route NAME with it")
+    return keying.digest(*_composed(_route(config, event.route), event.ids))
+
+
+def entries(desk: Desk, which: Which, *, otherwise: tuple[EntryState, ...]) -> Filter:
+    """The entries that are meant; `otherwise` are the states where none is named.
+
+    Raises Unusable.
+    """
+    if which.why is not None and not which.why.isprintable():
+        raise Unusable("--why takes visible text")
+    routes = None
+    if which.route is not None:
+        if which.route not in desk.routes:
+            there = ", ".join(sorted(desk.routes)) or "none at all"
+            raise Unusable(f"no route {which.route!r} ever claimed an event here; there is {there}")
+        routes = (desk.routes[which.route],)
+    return Filter(
+        routes=routes,
+        states=tuple(map(_state, which.states)) or otherwise,
+        before=max(desk.now - older_than(which), 0.0),
+        why=which.why,
+    )
+
+
+def older_than(which: Which) -> float:
+    """Seconds. Raises Unusable."""
+    if which.older_than is None:
+        return 0.0
+    try:
+        return parse_duration(which.older_than).total_seconds()
+    except ValueError as error:
+        raise Unusable(f"--older-than: {error}") from None
+
+
+def waiting(which: Which) -> Which:
+    """The same, where it is about entries that an operator may act on. Raises Unusable."""
+    older_than(which)
+    if not which.states:
+        raise Unusable("name one event by its ID, or many by --state dead, held or pending")
+    for state in map(_state, which.states):
+        if state not in UNDELIVERED or state is EntryState.LEASED:
+            raise Unusable(f"--state: {state} entries are left alone; write dead, held or pending")
+    return which
+
+
+def by(who: str | None, why: str | None) -> By:
+    """Who acts. Raises Unusable."""
+    texts = []
+    for option, text in (("--by NAME", who), ("--reason TEXT", why)):
+        if text is None or not text.strip():
+            raise Unusable(f"write {option}: every action is recorded with who did it and why")
+        if not text.isprintable():
+            raise Unusable(f"{option} takes visible text on one line")
+        texts.append(text.strip())
+    return By(*texts)
+
+
+def _state(text: str) -> EntryState:
+    try:
+        return EntryState(text)
+    except ValueError:
+        there = ", ".join(EntryState)
+        raise Unusable(f"--state: {text!r} is no state of an entry; there is {there}") from None
+
+
+def _route(config: Path | None, name: str) -> Route:
+    loaded = sources.read(config, variables_required=False)
+    for route in loaded.routes:
+        if route.name == name:
+            return route
+    there = ", ".join(route.name for route in loaded.routes)
+    raise Unusable(f"no route is called {name!r}; there is {there}")
+
+
+def _carried(config: Path | None, route: str | None, file: str) -> bytes:
+    loaded = sources.read(config, variables_required=False)
+    try:
+        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        found = try_sample(loaded, route, raw)
+    except (OSError, ValueError) as error:
+        raise Unusable(f"--body: {sentence(error)}") from None
+    if found.key is None:
+        why = found.why or found.verdict
+        raise Unusable(f"--body {file}: {why}" + ("" if route else "; --route NAME may help"))
+    return bytes.fromhex(found.key)
+
+
+def _composed(route: Route, ids: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """The texts of scope and id, as the route's recipe has them."""
+    scope = [part.text for part in route.recipe.scope if isinstance(part, Literal)]
+    if len(scope) < len(route.recipe.scope):
+        moving = ", ".join(
+            describe(part) for part in route.recipe.scope if not isinstance(part, Literal)
+        )
+        raise Unusable(
+            f"an id of route {route.name} is one within {moving} of its delivery;"
+            " write --body FILE with a whole request, or --key HEX"
+        )
+    return scope, _parts(route, ids)
+
+
+def _parts(route: Route, ids: tuple[str, ...]) -> list[str]:
+    parts = route.recipe.parts
+    moving = [part for part in parts if not isinstance(part, Literal)]
+    if len(ids) == 1 and len(parts) > 1:
+        # as logs and lists show it; ids that hold commas themselves have to be given one by one
+        pieces = tuple(ids[0].split(","))
+        ids = pieces if len(pieces) in (len(parts), len(moving)) else ids
+    if any(not text.strip() for text in ids):
+        raise Unusable("a blank ID is no id")
+    if len(ids) == len(parts):
+        return list(ids)
+    if len(ids) == len(moving):
+        given = iter(ids)
+        return [part.text if isinstance(part, Literal) else next(given) for part in parts]
+    wanted = " ".join(describe(part) for part in moving)
+    raise Unusable(f"an id of route {route.name} has {len(moving)} parts, in this order: {wanted}")

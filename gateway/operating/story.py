@@ -1,0 +1,207 @@
+"""The story of one event: its claim, its entry, and what operators did about it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from gateway.core.claim import Claim, State
+from gateway.core.inbox import Entry, EntryState
+from gateway.operating.wording import address, span, stamp, visible, when
+from gateway.store.known import Known, Stored
+from gateway.store.operator import Desk, Recorded
+
+WIDTH = 80  # of a terminal that nobody has made wider
+_MARGIN = 12
+_WAITS_OR_OVER = {
+    EntryState.DEAD: "given up: inbox redrive, drop or complete; a new delivery of it revives it",
+    EntryState.HELD: "waits for a person to look: inbox redrive sends it, or complete, or drop",
+    EntryState.DELIVERED: "the consumer has it; the payload goes after keep_payload",
+    EntryState.DROPPED: "a person said it need not be delivered; kept for keep_payload",
+}
+_DOUBT = "some attempt may have had its effect without anybody knowing"
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One event."""
+
+    known: Known
+    actions: tuple[Recorded, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of it."""
+        return self.known.claim is None and self.known.entry is None and not self.actions
+
+
+async def story(desk: Desk, key: bytes) -> Story:
+    """All there is about an event."""
+    (known,) = await desk.known([key])
+    return Story(known, tuple(await desk.actions(key)))
+
+
+def event_id(known: Known) -> str | None:
+    """As the provider wrote it, as far as it was kept."""
+    return known.event_id if known.stored is None else known.stored.event_id
+
+
+def as_text(story: Story, *, full: bool = False) -> str:
+    """What `show` prints."""
+    known = story.known
+    rows = [
+        ("event", visible(event_id(known) or "(its id is not kept)")),
+        ("key", known.key.hex()),
+        ("route", (known.stored.route if known.stored else known.route) or "unknown"),
+        ("", ""),
+        *_claim_rows(known),
+    ]
+    if known.entry is not None and known.stored is not None:
+        rows += [("", ""), *_entry_rows(known, known.entry, known.stored, full=full)]
+    if story.actions:
+        rows += [("", ""), *_action_rows(story)]
+    return "\n".join(line for row in rows for line in _wrapped(*row))
+
+
+def as_dict(story: Story, *, full: bool = False) -> dict[str, Any]:
+    """What `show --json` prints. Times are in UTC, null where there is none."""
+    known = story.known
+    return {
+        "event_id": event_id(known),
+        "key": known.key.hex(),
+        "route": known.stored.route if known.stored else known.route,
+        "claim": None if known.claim is None else _claim_dict(known, known.claim),
+        "entry": None if known.entry is None else entry_dict(known, full=full),
+        "actions": [{**action._asdict(), "at": stamp(action.at)} for action in story.actions],
+    }
+
+
+def entry_dict(known: Known, *, full: bool = False) -> dict[str, Any]:
+    """An entry as JSON has it."""
+    entry, stored = known.entry, known.stored
+    assert entry is not None
+    assert stored is not None
+    return {
+        "state": entry.state.value,
+        "doubtful": entry.doubtful,
+        "attempts": entry.attempt,
+        "received": stamp(stored.received),
+        "since": stamp(entry.since),
+        "due": stamp(entry.due) if entry.state is EntryState.PENDING else None,
+        "lease_until": stamp(entry.due) if entry.state is EntryState.LEASED else None,
+        "settled": None if stored.settled is None else stamp(stored.settled),
+        "why": stored.why,
+        "method": stored.method,
+        "target": address(stored.target, full=full),
+        "peer": stored.peer,
+        "scheme": stored.scheme,
+        "headers_size": stored.headers_size,
+        "body_size": stored.body_size,
+    }
+
+
+def _claim_dict(known: Known, claim: Claim) -> dict[str, Any]:
+    until = claim.lease_until
+    return {
+        "state": claim.state.value,
+        "doubtful": claim.doubtful,
+        "attempt": claim.attempt,
+        "first_seen": stamp(claim.first_seen),
+        "lease_until": None if until is None else stamp(until),
+        "lapsed": claim.is_lapsed(known.now),
+        "settled": None if known.settled is None else stamp(known.settled),
+        "reply_kept": known.has_reply,
+    }
+
+
+def _claim_rows(known: Known) -> Iterable[tuple[str, str]]:
+    claim = known.claim
+    if claim is None:
+        yield "claim", "none: the next delivery of this event is forwarded as a new one"
+        return
+    yield "claim", claim.state.value + (", doubtful" if claim.doubtful else "")
+    yield "", _claim_means(claim, known.now)
+    if claim.doubtful:
+        yield "", _DOUBT
+    yield "attempt", str(claim.attempt)
+    yield "first seen", when(claim.first_seen, known.now)
+    if claim.lease_until is not None:
+        yield "lease", when(claim.lease_until, known.now)
+    if known.settled is not None:
+        yield "settled", when(known.settled, known.now)
+    if known.has_reply:
+        yield "reply", "kept, for duplicates"
+
+
+def _claim_means(claim: Claim, now: float) -> str:
+    match claim.state:
+        case State.CLAIMED if claim.is_lapsed(now):
+            return "its holder never came back: the next delivery takes over, marked"
+        case State.CLAIMED:
+            return "a forward is under way: duplicates wait for it, then get 503"
+        case State.RELEASED:
+            marked = ", marked" if claim.doubtful else ""
+            return f"free: the next delivery is forwarded{marked}"
+        case State.STORED:
+            return "the inbox owes it to the consumer: duplicates get 200"
+        case State.COMPLETED:
+            return "done: duplicates get 200"
+        case _:
+            assert_never(claim.state)
+
+
+def _entry_rows(
+    known: Known, entry: Entry, stored: Stored, *, full: bool
+) -> Iterable[tuple[str, str]]:
+    yield "entry", entry.state.value + (", doubtful" if entry.doubtful else "")
+    yield "", _entry_means(entry, known)
+    if entry.doubtful:
+        yield "", "the next forward is marked: " + _DOUBT + ", or it is older than our memory"
+    yield "attempts", str(entry.attempt)
+    if stored.why is not None:
+        yield "latest", visible(stored.why)
+    yield "received", when(stored.received, known.now)
+    if entry.since > stored.received:
+        yield "since", when(entry.since, known.now)
+    if entry.state in (EntryState.PENDING, EntryState.LEASED):
+        yield "due" if entry.state is EntryState.PENDING else "lease", when(entry.due, known.now)
+    if stored.settled is not None:
+        yield "settled", when(stored.settled, known.now)
+    yield "request", f"{visible(stored.method)} {address(stored.target, full=full)}"
+    yield "", f"from {stored.peer} by {stored.scheme}, a body of {stored.body_size} bytes"
+
+
+def _entry_means(entry: Entry, known: Known) -> str:
+    if entry.state not in (EntryState.PENDING, EntryState.LEASED):
+        return _WAITS_OR_OVER[entry.state]
+    if known.claim is not None and known.claim.state is State.COMPLETED:
+        return "never sent, because its claim is completed"
+    is_due = entry.is_due(known.now)
+    if entry.state is EntryState.LEASED:
+        lapsed = "its worker never came back: the next one sends it, marked"
+        return lapsed if is_due else "a worker is sending it"
+    if is_due:
+        return "due: sent as soon as the route has a slot free"
+    return f"waits for its next attempt, in {span(entry.due - known.now)}"
+
+
+def _action_rows(story: Story) -> Iterable[tuple[str, str]]:
+    title = "operators"
+    for action in story.actions:
+        seen = "" if action.attempt is None else f", attempt {action.attempt}"
+        said = f"{stamp(action.at)} {visible(action.who)}: {action.action}{seen}"
+        yield title, said if action.why is None else f"{said} ({visible(action.why)})"
+        title = ""
+
+
+def _wrapped(title: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=f"{title:<{_MARGIN}}",
+        subsequent_indent=" " * _MARGIN,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
