@@ -15,7 +15,8 @@ from gateway.config import fingerprint
 from gateway.core.headers import Networks
 from gateway.core.outcome import StatusPolicy
 from gateway.core.route import Route, RouteTable, Tls, Upstream
-from gateway.flow.deliver import Deliverer, Deliverers
+from gateway.flow.deliver import Deliverer
+from gateway.flow.deliverers import Deliverers
 from gateway.flow.forward import Sender
 from gateway.flow.modes import Receiver, wire
 from gateway.flow.reach import Reach

@@ -6,8 +6,11 @@
 
 It trips after some failures in a row. The first pause is short, each failed probe doubles it up to
 a minute: ten minutes of outage cost some twelve probes, and the consumer is found within a minute
-of its return. It trips on what says that the consumer as a whole is down: not reached, no answer,
-or a proxy's word for that. A 500 is about one event.
+of its return. A probe is the entry that has been due for longest, so each costs another one its
+attempt; what else was under way when the breaker tripped says nothing new if it fails.
+
+It trips on what says that the consumer as a whole is down: not reached, no answer, or a proxy's
+word for that. A 500 is about one event.
 """
 
 from __future__ import annotations
@@ -42,16 +45,19 @@ class Breaker:
             return free
         return 0 if self._probing or now < self._until else min(free, 1)
 
-    def begun(self) -> None:
-        """A slot was taken: while open, that is the probe."""
-        self._probing = self._until is not None
+    def begun(self) -> bool:
+        """A slot is used: whether that is the probe."""
+        if self._until is None:
+            return False
+        self._probing = True
+        return True
 
     def ended(self) -> None:
-        """A slot is free again, whether anything was sent or not."""
+        """The probe ended, whether anything was sent or not."""
         self._probing = False
 
-    def told(self, outcome: Outcome, now: float) -> None:
-        """How a forward ended."""
+    def told(self, outcome: Outcome, now: float, *, probe: bool) -> None:
+        """How a forward ended. `probe`: as `begun` said."""
         match is_down(outcome):
             case False:
                 self._failures, self._until, self._pause = 0, None, FIRST_PAUSE
@@ -59,7 +65,7 @@ class Breaker:
                 self._failures += 1
                 if self._failures >= FAILURES_TO_TRIP:
                     self._until = now + self._pause
-            case True if self._probing:
+            case True if probe:
                 self._pause = min(self._pause * 2, LONGEST_PAUSE)
                 self._until = now + self._pause
 

@@ -64,7 +64,8 @@ class Ambiguous:
 
 
 # Reasons of Unreached that say nothing of the consumer: nobody tried.
-OURS = frozenset({"no_slot", "lease_over", "shutting_down"})
+STOPPING = "shutting_down"
+OURS = frozenset({"no_slot", "lease_over", STOPPING})
 
 Outcome = Delivered | Refused | Unreached | Ambiguous
 

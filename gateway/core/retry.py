@@ -11,7 +11,16 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple, assert_never
 
 from gateway.core.inbox import EntryEnding
-from gateway.core.outcome import OURS, Ambiguous, Delivered, Outcome, Refused, Reply, Unreached
+from gateway.core.outcome import (
+    OURS,
+    STOPPING,
+    Ambiguous,
+    Delivered,
+    Outcome,
+    Refused,
+    Reply,
+    Unreached,
+)
 
 # Past any cap already; more would overflow.
 MOST_DOUBLINGS = 20
@@ -58,7 +67,10 @@ def after(outcome: Outcome, attempt: int, age: float, policy: RetryPolicy, jitte
         case Delivered(reply):
             return Next(EntryEnding.DELIVER, False, 0.0, f"delivered {reply.status}")
         case Unreached(reason) if reason in OURS:
-            return Next(EntryEnding.HAND_BACK, False, 0.0, f"unreached {reason}")
+            # Nobody tried, so nothing is known of the consumer: soon again, by another process if
+            # this one stops, and never `dead` by that.
+            soon = 0.0 if reason == STOPPING else pause(1, policy, jitter)
+            return Next(EntryEnding.HAND_BACK, False, soon, f"unreached {reason}")
         case Unreached(reason):
             ending = EntryEnding.HAND_BACK
             doubtful, why = False, f"unreached {reason}"
@@ -72,6 +84,21 @@ def after(outcome: Outcome, attempt: int, age: float, policy: RetryPolicy, jitte
     if age + wait > policy.give_up:
         return Next(EntryEnding.BURY, doubtful, 0.0, why)
     return Next(ending, doubtful, wait, why)
+
+
+def after_a_death(
+    attempt: int, age: float, lease: float, policy: RetryPolicy, jitter: float
+) -> Next | None:
+    """What to do with an entry whose last worker never concluded; None: send it now.
+
+    An event may kill whoever forwards it. Its attempts are paced and end like all others; the lease
+    that ran out was part of the pause.
+    """
+    why = "its worker never concluded"
+    if age > policy.give_up:
+        return Next(EntryEnding.BURY, True, 0.0, why)
+    wait = pause(attempt - 1, policy, jitter) - lease
+    return Next(EntryEnding.HAND_BACK, True, wait, why) if wait > 0 else None
 
 
 def retry_after(reply: Reply) -> float:

@@ -16,8 +16,16 @@ from typing import assert_never
 from gateway.core.answer import Acknowledged, Answer, Busy, Reason, Rejected
 from gateway.core.claim import Ending, Held, Seen, StoreAway, Won
 from gateway.core.event import Delivery
-from gateway.core.inbox import Accepted, EntryState, Leased, Offer, Unclaimed
-from gateway.core.route import Route
+from gateway.core.inbox import (
+    Accepted,
+    Conclusion,
+    EntryEnding,
+    EntryState,
+    Leased,
+    Offer,
+    Unclaimed,
+)
+from gateway.core.route import OnStoreDown, Route
 from gateway.flow.arrive import Arriving
 from gateway.flow.bypass import without_store
 from gateway.flow.deliver import Deliverer
@@ -66,10 +74,20 @@ class InboxRoute:
         try:
             return await self._accept(event)
         except StoreAway as away:
+            if away.undecided and self.route.on_store_down is OnStoreDown.REFUSE:
+                self._hand_back(event)
             landing = await without_store(
                 self.route, self._sender, self._notes, self._shared, event, away
             )
             return landing.answer
+
+    def _hand_back(self, event: Event) -> None:
+        """It may be stored all the same, leased by us, who will not send it: free it, unmarked."""
+        conclusion = Conclusion(
+            event.key, self.route.name, event.token, event.fingerprint,
+            EntryEnding.HAND_BACK, False, 0.0, "not begun",
+        )  # fmt: skip
+        self._shared.recorder.withdraw(conclusion, self._clock() + self.route.lease)
 
     async def _accept(self, event: Event) -> Answer:
         began, has_room = self._clock(), self._shared.room.has_room(self.route)
@@ -102,6 +120,7 @@ class InboxRoute:
         """It is stored: send it if it is ours to send, and acknowledge it."""
         self._shared.room.accepted(self.route.name)
         self._shared.at("after_accept")
+        self._notes.is_stale(event, attempt, now)  # counts it
         if offer.state is EntryState.LEASED:
             leased = Leased(
                 event.key, self.route.name, event.token, attempt, doubtful, event.fingerprint,

@@ -68,4 +68,5 @@ class Arriving:
             return
         if await self._shared.inbox.revive(event.offer(self._route, EntryState.PENDING)):
             self._notes.revived(event)
+            self._shared.room.accepted(self._route.name)
             self._revived()

@@ -13,15 +13,14 @@ lease behind, whose next holder sends marked.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from functools import partial
 from typing import assert_never
 
 from gateway.core import retry
 from gateway.core.breaker import Breaker
 from gateway.core.claim import StoreAway
 from gateway.core.inbox import Conclusion, EntryEnding, Leased
-from gateway.core.outcome import Delivered, Outcome
+from gateway.core.outcome import Ambiguous, Delivered, Outcome
 from gateway.core.retry import Next
 from gateway.core.route import Route
 from gateway.flow.doubt import Doubt, Step
@@ -29,11 +28,7 @@ from gateway.flow.forward import Sender
 from gateway.flow.notes import IN_DOUBT, OLDER, Event, Notes
 from gateway.flow.shared import Shared
 
-# How late an entry may be noticed that another process stored or whose pause is over.
-LOOK_EVERY = 1.0
-# How late the end of the last entry may be noticed when the process stops.
-IDLE_LOOKS = 0.02
-_CUT_OFF = Next(EntryEnding.RETRY, doubtful=True, pause=0.0, why="cut off")
+_CUT_OFF = Ambiguous("broken_off")  # what a cancelled forward leaves behind
 
 
 class Deliverer:
@@ -50,6 +45,7 @@ class Deliverer:
         self._clock = shared.clock
         self._breaker = Breaker()
         self._free = route.upstream.concurrency
+        self._beside = 0
         self._leasing = False
         self._more = False
         self._newest = True
@@ -57,8 +53,8 @@ class Deliverer:
 
     @property
     def busy(self) -> int:
-        """Slots that are taken."""
-        return self.route.upstream.concurrency - self._free
+        """Entries under way: slots that are taken, and what goes on beside them."""
+        return self.route.upstream.concurrency - self._free + self._beside
 
     @property
     def breaker_open(self) -> bool:
@@ -75,13 +71,20 @@ class Deliverer:
     def give_back(self) -> None:
         """A slot is free again."""
         self._free += 1
-        self._breaker.ended()
         if self._more:
             self.wake()
 
     def start(self, event: Event, leased: Leased, lease_end: float) -> None:
         """Send one entry, in a slot that was taken for it. `lease_end`: monotonic seconds."""
-        self._shared.spawn(self._carry(event, leased, lease_end))
+        self._shared.spawn(self._carry(event, leased, lease_end, probe=False))
+
+    def begun_beside(self) -> None:
+        """A forward became an entry while it was under way: its end is waited for like others'."""
+        self._beside += 1
+
+    def ended_beside(self) -> None:
+        """It has ended."""
+        self._beside -= 1
 
     def wake(self) -> None:
         """There may be entries that are due."""
@@ -100,17 +103,17 @@ class Deliverer:
         """End an attempt by what came of it. `began`: when the entry was leased, or stored."""
         if isinstance(result, Delivered):
             self._notes.accepted(event, leased.attempt, doubtful=leased.doubtful)
-        await self._end(event, leased, self._after(leased, result, began), lease_end)
+        await self._end(leased, self._after(leased, result, began), lease_end)
 
-    async def concluded(self, event: Event, leased: Leased, result: Outcome) -> bool:
+    async def concluded(self, leased: Leased, result: Outcome) -> bool:
         """The same for an entry that there may not be; whether there is one, as far as we know."""
-        after = self._after(leased, result, self._clock())
+        conclusion = _conclusion(leased, self._after(leased, result, self._clock()))
         try:
-            settled = await self._shared.inbox.conclude(_conclusion(leased, after))
+            settled = await self._shared.inbox.conclude(conclusion)
         except StoreAway:
             return False
         if settled.changed:
-            self._notes.concluded(event, after)
+            self._notes.concluded(conclusion)
         return settled.changed
 
     def _after(self, leased: Leased, result: Outcome, began: float) -> Next:
@@ -123,12 +126,12 @@ class Deliverer:
 
     async def _lease(self) -> None:
         try:
-            while (room := self._room()) > 0:
-                if await self._lease_some(room) < room:
-                    self._more = False
-                    return
+            while self._more and (room := self._room()) > 0:
+                self._more = False  # what is stored from now on may not be among them
+                if await self._lease_some(room) > 0:
+                    self._more = True
         except StoreAway:
-            self._more = False  # whoever looks for what is due will find it again
+            pass  # whoever looks for what is due will find it again
         finally:
             self._leasing = False
 
@@ -137,53 +140,62 @@ class Deliverer:
         began, taken = self._clock(), 0
         self._free -= room
         try:
-            self._newest = not self._newest
+            # While the consumer is down each probe takes another entry: the one due for longest.
+            self._newest = not self._newest and not self._breaker.is_open
             entries = await shared.inbox.lease(
                 self.route.name, room, shared.dice(), seconds, newest=self._newest
             )
             shared.at("after_lease")
             for leased in entries:
                 taken += 1
-                self._breaker.begun()
+                probe = self._breaker.begun()
                 event = self._notes.stored(leased)
                 if leased.took_over:
                     self._notes.lapsed(event, leased.attempt)
-                self.start(event, leased, began + seconds)
+                shared.spawn(self._carry(event, leased, began + seconds, probe=probe))
         finally:
             self._free += room - taken
         return taken
 
-    async def _carry(self, event: Event, leased: Leased, lease_end: float) -> None:
-        began = self._clock()
+    async def _carry(self, event: Event, leased: Leased, lease_end: float, *, probe: bool) -> None:
         try:
-            after = await self._held_back(event, leased)
-            if after is not None:
-                await self._end(event, leased, after, lease_end)
-                return
-            result: Outcome | None = None
-            try:
-                result = await self._send(event, leased, lease_end)
-            finally:
-                if result is None:
-                    await self._end(event, leased, _CUT_OFF, lease_end)
-                else:
-                    await self.conclude(event, leased, result, began, lease_end)
+            await self._attempt(event, leased, lease_end, probe=probe)
         finally:
+            if probe:
+                self._breaker.ended()
             self.give_back()
 
+    async def _attempt(
+        self, event: Event, leased: Leased, lease_end: float, *, probe: bool
+    ) -> None:
+        began = self._clock()
+        held: Next | None = Next(EntryEnding.HAND_BACK, False, self.route.retry.base, "not begun")
+        try:
+            held = await self._held_back(event, leased)
+        finally:
+            if held is not None:
+                await self._end(leased, held, lease_end)
+        if held is not None:
+            return
+        result: Outcome = _CUT_OFF
+        try:
+            result = await self._send(event, leased, lease_end, probe=probe)
+        finally:
+            await self.conclude(event, leased, result, began, lease_end)
+
     async def _held_back(self, event: Event, leased: Leased) -> Next | None:
-        """What doubt makes of an entry; None where it may be sent."""
-        stale = self._notes.is_stale(event, leased.attempt, leased.now)
+        """What doubt and earlier workers' deaths make of an entry; None where it may be sent."""
         if leased.by_order:
             return None
+        stale = self._is_stale(event, leased)
         step = await self._doubt.step(
             event.key.event_id, doubtful=leased.doubtful, stale=stale, age=leased.age
         )
         match step:
             case Step.SEND:
-                return None
+                return self._after_a_death(leased) if leased.took_over else None
             case Step.HOLD:
-                why = OLDER if stale else IN_DOUBT
+                why = OLDER if stale and self._doubt.holds_stale else IN_DOUBT
                 return Next(EntryEnding.HOLD, stale, 0.0, why)
             case Step.KNOWN:
                 return Next(EntryEnding.DELIVER, False, 0.0, "known to the consumer")
@@ -193,22 +205,37 @@ class Deliverer:
             case _:
                 assert_never(step)
 
-    async def _send(self, event: Event, leased: Leased, lease_end: float) -> Outcome:
-        stale = self._notes.looks_stale(event, leased.now)
-        marks = self._sender.marks(event.key, leased.attempt, doubtful=leased.doubtful or stale)
+    def _after_a_death(self, leased: Leased) -> Next | None:
+        route, jitter = self.route, self._shared.jitter()
+        return retry.after_a_death(leased.attempt, leased.age, route.lease, route.retry, jitter)
+
+    def _is_stale(self, event: Event, leased: Leased) -> bool:
+        """Older than our memory when it was stored; since then it has a claim of its own."""
+        return self._notes.looks_stale(event, leased.now - leased.age)
+
+    async def _send(
+        self, event: Event, leased: Leased, lease_end: float, *, probe: bool
+    ) -> Outcome:
+        doubtful = leased.doubtful or self._is_stale(event, leased)
+        marks = self._sender.marks(event.key, leased.attempt, doubtful=doubtful)
         # Never begin what could outlast the lease: from then on another may hold it.
         send_before = lease_end - self.route.upstream.timeout
         result = await self._sender.send(event.delivery, marks, send_before)
-        self._breaker.told(result, self._clock())
+        self._breaker.told(result, self._clock(), probe=probe)
         return result
 
-    async def _end(self, event: Event, leased: Leased, after: Next, lease_end: float) -> None:
-        self._notes.concluded(event, after)
-        if after.ending not in (EntryEnding.RETRY, EntryEnding.HAND_BACK):
-            self._shared.room.ended(self.route.name)
+    async def _end(self, leased: Leased, after: Next, lease_end: float) -> None:
         conclusion = _conclusion(leased, after)
-        if await self._shared.recorder.record(conclusion, lease_end) is None:
+        pending = await self._shared.recorder.record(
+            conclusion, lease_end, partial(self._ended, conclusion)
+        )
+        if pending is None:
             self._shared.at("after_conclude")
+
+    def _ended(self, conclusion: Conclusion) -> None:
+        self._notes.concluded(conclusion)
+        if conclusion.ending not in (EntryEnding.RETRY, EntryEnding.HAND_BACK):
+            self._shared.room.ended(self.route.name)
 
 
 def _conclusion(leased: Leased, after: Next) -> Conclusion:
@@ -216,63 +243,3 @@ def _conclusion(leased: Leased, after: Next) -> Conclusion:
         leased.key, leased.route, leased.token, leased.fingerprint,
         after.ending, after.doubtful, after.pause, after.why,
     )  # fmt: skip
-
-
-class Deliverers:
-    """Those of all routes, and the look for what is due."""
-
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self._by_route: dict[str, Deliverer] = {}
-        self._replaced: list[Deliverer] = []
-
-    def use(self, deliverers: Iterable[Deliverer]) -> None:
-        """Those of the configuration in force; others lease nothing more."""
-        before = list(self._by_route.values())
-        self._by_route = {deliverer.route.name: deliverer for deliverer in deliverers}
-        kept = set(map(id, self._by_route.values()))
-        for old in before:
-            if id(old) not in kept:
-                old.stop()
-                self._replaced.append(old)
-        self._replaced = [old for old in self._replaced if old.busy]
-
-    @property
-    def busy(self) -> int:
-        """Entries under way."""
-        return sum(d.busy for d in (*self._by_route.values(), *self._replaced))
-
-    def open_breakers(self) -> list[str]:
-        """The routes whose consumer counts as down."""
-        return [name for name, deliverer in self._by_route.items() if deliverer.breaker_open]
-
-    def stop(self) -> None:
-        """Lease nothing more."""
-        for deliverer in self._by_route.values():
-            deliverer.stop()
-
-    async def wait_idle(self, within: float) -> bool:
-        """Whether nothing is under way any more, waiting so many seconds for it."""
-        end = self._shared.clock() + within
-        while self.busy:
-            if self._shared.clock() >= end:
-                return False
-            await asyncio.sleep(IDLE_LOOKS)
-        return True
-
-    async def look_once(self) -> frozenset[str]:
-        """Wake the deliverers that have something to send; their names. Raises StoreAway."""
-        due = await self._shared.inbox.due(tuple(self._by_route))
-        for name in due:
-            if (deliverer := self._by_route.get(name)) is not None:
-                deliverer.wake()
-        return due
-
-    async def watch(self) -> None:
-        """Forever."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY * (0.5 + 0.5 * self._shared.jitter()))
-            try:
-                await self.look_once()
-            except StoreAway:
-                continue

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from enum import Enum, auto
 from typing import assert_never
-from urllib.parse import quote
 
 from gateway.core.event import RawHeaders
 from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
@@ -37,18 +36,19 @@ class Doubt:
 
     def __init__(self, route: Route, prober: Consumer | None) -> None:
         self._on_doubt = route.on_doubt
-        self._holds_stale = route.on_stale is OnStale.HOLD
+        self.holds_stale = route.on_stale is OnStale.HOLD
+        """Whether a person looks at new events that are older than our memory."""
         self._probe = route.probe
         self._prober = prober
 
     @property
     def matters(self) -> bool:
         """Whether the route ever does anything but send."""
-        return self._holds_stale or self._on_doubt is not OnDoubt.RETRY
+        return self.holds_stale or self._on_doubt is not OnDoubt.RETRY
 
     async def step(self, event_id: str, *, doubtful: bool, stale: bool, age: float) -> Step:
         """Before a send. `age`: seconds since the event was first seen."""
-        if stale and self._holds_stale:
+        if stale and self.holds_stale:
             return Step.HOLD
         if not doubtful or self._on_doubt is OnDoubt.RETRY:
             return Step.SEND
@@ -59,10 +59,9 @@ class Doubt:
 
 
 async def _ask(prober: Consumer, probe: Probe, event_id: str) -> Outcome:
-    written = quote(event_id.encode("utf-8", "surrogatepass"), safe="")
     host = (probe.upstream.host_header or probe.upstream.authority).encode()
     lines: RawHeaders = ((b"Host", host), (b"Accept", b"*/*"))
-    target = probe.target.replace("{event_id}", written)
+    target = probe.target_of(event_id)
     return await prober.send("GET", target, lines, b"", send_before=None)
 
 

@@ -93,6 +93,8 @@ class Holder:
                 stored = await self._store(event.offer(self._route, EntryState.LEASED))
             if stored:
                 self._shared.at("after_store")
+                self._shared.room.accepted(self._route.name)
+                self._deliverer.begun_beside()
                 self._shared.spawn(self._finish(sending, event, won, lease_end))
                 return self._acknowledged()
             result = await asyncio.shield(sending)
@@ -122,10 +124,13 @@ class Holder:
         began, leased = self._clock(), _leased(event, won, self._route)
         try:
             result = await sending
-        finally:
             if isinstance(result, Delivered):
                 await self._replays.keep(event, result.reply)
-            await self._deliverer.conclude(event, leased, result, began, lease_end)
+        finally:
+            try:
+                await self._deliverer.conclude(event, leased, result, began, lease_end)
+            finally:
+                self._deliverer.ended_beside()
 
     async def _hesitate(
         self, event: Event, won: Won, lease_end: float, *, stale: bool
@@ -143,6 +148,7 @@ class Holder:
             case Step.SEND:
                 return None
             case Step.HOLD:
+                stale = stale and self._doubt.holds_stale
                 return await self._hold(event, lease_end, stale=stale)
             case Step.KNOWN:
                 return await self._known(event, age, lease_end)
@@ -209,7 +215,7 @@ class Holder:
         """
         if stored is None and not isinstance(result, Delivered):
             leased = _leased(event, won, self._route)
-            if await self._deliverer.concluded(event, leased, result):
+            if await self._deliverer.concluded(leased, result):
                 return None
         return await self._settle(event, won, result, lease_end)
 

@@ -24,10 +24,9 @@ from gateway.core.answer import (
 from gateway.core.claim import Ending, Seen, Settlement, Won
 from gateway.core.document import Parse
 from gateway.core.event import Delivery, EventKey
-from gateway.core.inbox import EntryEnding, EntryState, Leased, Offer
+from gateway.core.inbox import Conclusion, EntryEnding, EntryState, Leased, Offer
 from gateway.core.keying import Conflicting, Missing, Reading
 from gateway.core.retention import Shape
-from gateway.core.retry import Next
 from gateway.core.route import Route
 from gateway.flow.needs import Counts, Dice
 
@@ -111,7 +110,7 @@ class Notes:
             facts: dict[str, object] = {"told": told.value, "seconds": round(seconds, 4)}
             if isinstance(answer, Answered):
                 facts["status"] = answer.reply.status
-            log.info("delivery", extra=self._fields(event, facts))
+            log.info("delivery", extra=self._fields(None if event is None else event.key, facts))
 
     def won(self, event: Event, won: Won) -> None:
         """A take-over is worth a line: somebody died or was paused."""
@@ -129,7 +128,7 @@ class Notes:
             return True
         self._counts.stale(self._route.name)
         if self._each:  # a redrive of old events would be a line per delivery
-            self._warn("stale_event", event, event_time=str(event.event_time)[:ID_IN_LOGS])
+            self._warn("stale_event", event.key, event_time=str(event.event_time)[:ID_IN_LOGS])
         return True
 
     def looks_stale(self, event: Event, now: float) -> bool:
@@ -143,39 +142,39 @@ class Notes:
         self._counts.event(self._route.name, event.event_type)
         if doubtful:
             self._counts.possible_double(self._route.name)
-            self._warn("possible_double", event, attempt=attempt)
+            self._warn("possible_double", event.key, attempt=attempt)
 
     def lapsed(self, event: Event, attempt: int) -> None:
         """An entry was leased from a worker that never concluded."""
         self._counts.takeover(self._route.name)
-        self._warn("lease_lapsed", event, attempt=attempt)
+        self._warn("lease_lapsed", event.key, attempt=attempt)
 
     def revived(self, event: Event) -> None:
         """A delivery met a dead entry, which is pending again."""
-        self._warn("entry_revived", event)
+        self._warn("entry_revived", event.key)
 
     def held(self, event: Event, *, stale: bool) -> None:
         """A delivery was stored for a person to look at."""
         self._counts.concluded(self._route.name, EntryEnding.HOLD)
-        self._warn("entry_held", event, why=OLDER if stale else IN_DOUBT)
+        self._warn("entry_held", event.key, why=OLDER if stale else IN_DOUBT)
 
     def known(self, event: Event, age: float) -> None:
         """The consumer's probe knows an event that was never recorded. `age`: seconds."""
         shape = retention.shape_of(age, self._route.promise)
         self._counts.duplicate(self._route.name, event.event_type, shape, age)
 
-    def concluded(self, event: Event, after: Next) -> None:
+    def concluded(self, conclusion: Conclusion) -> None:
         """An attempt of an entry ended; what waits for a person from now on is worth a line."""
-        self._counts.concluded(self._route.name, after.ending)
-        match after.ending:
+        self._counts.concluded(self._route.name, conclusion.ending)
+        match conclusion.ending:
             case EntryEnding.BURY:
-                self._warn("entry_dead", event, why=after.why)
+                self._warn("entry_dead", conclusion.key, why=conclusion.why)
             case EntryEnding.HOLD:
-                self._warn("entry_held", event, why=after.why)
+                self._warn("entry_held", conclusion.key, why=conclusion.why)
             case EntryEnding.DELIVER | EntryEnding.RETRY | EntryEnding.HAND_BACK:
                 pass
             case _:
-                assert_never(after.ending)
+                assert_never(conclusion.ending)
 
     def duplicate(self, event: Event, seen: Seen, *, met_live: bool) -> None:
         """A duplicate of something durable. `met_live`: it met the first one still undecided."""
@@ -191,17 +190,17 @@ class Notes:
         """The same id came with another body."""
         self._counts.mismatch(self._route.name)
         if self._each:  # some providers change the body with every attempt
-            self._warn("payload_mismatch", event)
+            self._warn("payload_mismatch", event.key)
 
     def reply_lost(self, event: Event, why: str) -> None:
         """A reply that the route wants replayed could not be kept or read."""
-        self._warn("reply_not_replayable", event, why=why)
+        self._warn("reply_not_replayable", event.key, why=why)
 
-    def _warn(self, name: str, event: Event, **facts: object) -> None:
-        log.warning(name, extra=self._fields(event, facts))
+    def _warn(self, name: str, key: EventKey, **facts: object) -> None:
+        log.warning(name, extra=self._fields(key, facts))
 
-    def _fields(self, event: Event | None, facts: Mapping[str, object]) -> dict[str, object]:
-        event_id = None if event is None else event.key.event_id[:ID_IN_LOGS]
+    def _fields(self, key: EventKey | None, facts: Mapping[str, object]) -> dict[str, object]:
+        event_id = None if key is None else key.event_id[:ID_IN_LOGS]
         return {"route": self._route.name, "event_id": event_id, **facts}
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from gateway.core.claim import Ending, Settled, Settlement, StoreAway
 from gateway.core.inbox import Conclusion, EntryEnding
@@ -32,6 +33,10 @@ LONGEST_PAUSE = 5.0
 MOST_PENDING = 100_000
 
 
+def _nothing() -> None:
+    """What most settlements do when they have taken effect."""
+
+
 class Recorder:
     """Settles claims, and concludes attempts of entries, for all routes of a process."""
 
@@ -46,16 +51,19 @@ class Recorder:
         self.pending = 0
         self._progress = asyncio.Event()
 
-    async def record(self, settlement: Ended, lease_end: float) -> Pending | None:
+    async def record(
+        self, settlement: Ended, lease_end: float, changed: Callable[[], None] = _nothing
+    ) -> Pending | None:
         """Settle now if the store takes it within a second, else go on in the background.
 
-        None when there is nothing left to do. `lease_end`: monotonic seconds.
+        None when there is nothing left to do. `lease_end`: monotonic seconds. `changed` is called
+        if and when it took effect.
         """
         try:
-            self._note(settlement, await self._tell(settlement))
+            self._note(settlement, await self._tell(settlement), changed)
         except StoreAway as away:
             log.warning("settle_postponed", extra=_fields(settlement, why=str(away)))
-            return self._later(settlement, lease_end, held=True)
+            return self._later(settlement, lease_end, changed)
         return None
 
     def record_later(self, settlement: Ended, lease_end: float) -> Pending | None:
@@ -82,17 +90,18 @@ class Recorder:
         self,
         settlement: Ended,
         lease_end: float,
+        changed: Callable[[], None] | None = None,
         *,
-        held: bool = False,
         until_it_hits: bool = False,
     ) -> Pending | None:
+        """`changed` is None for whoever may not have held what is settled."""
         if self.pending >= MOST_PENDING:
             log.error("settlement_dropped", extra=_fields(settlement, why="too many are pending"))
             return None
         self.pending += 1
         ended: Pending = asyncio.get_running_loop().create_future()
         self._spawn(
-            self._repeat(settlement, lease_end, ended, held=held, until_it_hits=until_it_hits)
+            self._repeat(settlement, lease_end, ended, changed, until_it_hits=until_it_hits)
         )
         return ended
 
@@ -101,8 +110,8 @@ class Recorder:
         settlement: Ended,
         lease_end: float,
         ended: Pending,
+        changed: Callable[[], None] | None,
         *,
-        held: bool,
         until_it_hits: bool,
     ) -> None:
         pause = FIRST_PAUSE
@@ -114,8 +123,8 @@ class Recorder:
                     pass
                 else:
                     if settled.changed or not until_it_hits:
-                        if held:
-                            self._note(settlement, settled)
+                        if changed is not None:
+                            self._note(settlement, settled, changed)
                         return
                 if not _is_success(settlement) and self._clock() > lease_end:
                     return
@@ -131,7 +140,9 @@ class Recorder:
             return await self._inbox.conclude(settlement)
         return await self._claims.settle(settlement)
 
-    def _note(self, settlement: Ended, settled: Settled) -> None:
+    def _note(self, settlement: Ended, settled: Settled, changed: Callable[[], None]) -> None:
+        if settled.changed:
+            changed()
         if settled.late:
             self._counts.late_success(settlement.route)
             log.warning("late_success", extra=_fields(settlement))
