@@ -15,7 +15,7 @@ from gateway.core.headers import BadNomination, end_to_end
 from gateway.core.keying import Conflicting, Missing, Reading, Recipe
 from gateway.core.location import Location, describe, parse_location
 from gateway.core.retention import parse_event_time
-from gateway.core.route import OnMissingId, Route, RouteTable
+from gateway.core.route import OnMissingId, Probe, Route, RouteTable
 
 _REQUEST_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) (/[!-~]*) HTTP/1\.[01]\r?\n")
 
@@ -46,6 +46,8 @@ class Sample:
     event_type: str | None = None
     event_time: str | None = None
     """In UTC, or what was there and cannot be used."""
+    probe: str | None = None
+    """The question to the consumer that this event would lead to if it were in doubt."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -83,6 +85,7 @@ def as_text(sample: Sample) -> str:
         ("key", sample.key),
         ("event type", sample.event_type),
         ("event time", sample.event_time),
+        ("in doubt, asked", sample.probe),
         *(("note", note) for note in sample.notes),
     ]
     return "\n".join(f"{name:<24} {value}" for name, value in rows if value is not None)
@@ -120,7 +123,8 @@ def _read(route: Route, delivery: Delivery) -> Sample:
     )
     key = reading.identify(route.recipe)
     if isinstance(key, EventKey):
-        return replace(sample, event_id=key.event_id, key=key.digest.hex())
+        probe = None if route.probe is None else _question(route.probe, key.event_id)
+        return replace(sample, event_id=key.event_id, key=key.digest.hex(), probe=probe)
     return sample
 
 
@@ -138,6 +142,11 @@ def _verdict(route: Route, reading: Reading) -> tuple[str, str | None]:
             return "refused", f"{where}: {why}: 400"
         case other:
             assert_never(other)
+
+
+def _question(probe: Probe, event_id: str) -> str:
+    upstream = probe.upstream
+    return f"GET {upstream.scheme}://{upstream.authority}{probe.target_of(event_id)}"
 
 
 def _parts(reading: Reading, locations: tuple[Location, ...]) -> tuple[Part, ...]:

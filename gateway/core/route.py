@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from urllib.parse import quote
 
 from gateway.core.keying import Recipe
 from gateway.core.location import Location
@@ -125,6 +126,11 @@ class Probe:
     """Raw path and query, with `{event_id}` where the percent-encoded id goes."""
     give_up: float
     """Seconds since the event was first seen, after which an undecided one is held."""
+
+    def target_of(self, event_id: str) -> str:
+        """The target that asks for one event, whatever characters its id has."""
+        written = quote(event_id.encode("utf-8", "surrogatepass"), safe="")
+        return self.target.replace("{event_id}", written)
 
 
 @dataclass(frozen=True, slots=True)

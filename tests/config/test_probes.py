@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config import sample, try_sample
 from gateway.core.route import Route, Tls
 from tests.config.conftest import Mistakes, Read, whole, without_place, write_pair
 
@@ -129,3 +130,13 @@ def test_a_probe_may_take_its_host_from_a_variable_that_is_absent_now(
 def test_a_wrong_probe_is_no_reason_to_find_a_lease_short(mistakes: Mistakes) -> None:
     lines = PROBE.replace('"}', '", timeout: 1}') + "\nlease: 45s"
     assert len(mistakes(whole(route=lines))) == 1
+
+
+def test_try_shows_the_question_that_a_sample_would_lead_to(read: Read) -> None:
+    loaded = read(whole(route=PROBE))
+    found = try_sample(loaded, "orders", b'{"event_id": "evt 1/\\u00fc&\\ud800"}')
+    question = "GET http://127.0.0.1:3000/known?id=evt%201%2F%C3%BC%26%ED%A0%80"
+    assert found.probe == question
+    assert f"in doubt, asked          {question}" in sample.as_text(found)
+    assert try_sample(loaded, "orders", b"{}").probe is None
+    assert try_sample(read(whole()), "orders", b'{"event_id": "evt_1"}').probe is None
