@@ -202,10 +202,10 @@ class RouteSettings(Strict):
     acknowledges it at once and delivers it by itself; the provider never learns of a failure.
     `observe` forwards everything, waits for nothing and only counts."""
     acknowledge_after: Span | None = None
-    """In `forward`: a delivery that the consumer has not answered by then is stored and
-    acknowledged; what fails after that is sent again by the gateway. Default: never. Longer than
-    the provider waits, less a second, and it does not help; very short, and nearly every delivery
-    is stored."""
+    """In `forward`: a delivery that the consumer has not answered so long after it came is stored
+    and acknowledged; what fails after that is sent again by the gateway. Default: never. Longer
+    than the provider waits, less a second, and it does not help; very short, and nearly every
+    delivery is stored."""
     retry: RetrySettings = Field(default_factory=RetrySettings)
     """When the gateway itself sends again what it has stored and acknowledged, and for how long."""
     on_doubt: Annotated[OnDoubt, *choice(OnDoubt)] = written("retry")
