@@ -27,7 +27,6 @@ HASTY = {"timeout": "400ms", "connect_timeout": "200ms", "slot_timeout": "100ms"
 LEASE = 5.7
 # How long a copy waits here for somebody else's result.
 BUSY_WAIT = 1.0
-ROUNDS = 3
 
 
 def file(world: World) -> Settings:
@@ -122,52 +121,6 @@ async def test_a_crash_between_a_refusal_and_its_release_delays_the_genuine_even
     await world.database.lapse(event)
     assert (await world.deliver(event)).status == 200
     assert world.attempts(event) == [(1, False), (2, True)]
-
-
-@pytest.mark.case("B006")
-@pytest.mark.row(105)
-@pytest.mark.parametrize(
-    "failpoint", ["after_claim", "before_send", "forwarding", "after_answer", "after_settle"]
-)
-async def test_no_crash_ends_in_permanent_refusal_or_in_success_without_an_effect(
-    world: World, victim: Gateway, failpoint: str
-) -> None:
-    sent: list[str] = []
-    for _ in range(ROUNDS):
-        event = fresh(failpoint)
-        sent.append(event)
-        await crash(victim, failpoint, event)
-        claim = await world.database.claim(event)
-        if claim is not None and claim.state == "claimed":
-            await world.database.lapse(event)
-        assert (await world.deliver(event)).is_success
-    history.check(world.consumer, acknowledged=sent, sent=sent)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(900)
-async def test_a_hundred_crashes_under_load_lose_and_double_nothing(
-    world: World, survivor: Gateway, victim: Gateway
-) -> None:
-    points = ["after_claim", "before_send", "forwarding", "after_answer", "after_settle"]
-    sent: list[str] = []
-    acknowledged: list[str] = []
-    for round_ in range(100):
-        victim.env["DEDUP_FAILPOINT"] = f"{points[round_ % 5]}:kill:{1 + round_ % 7}"
-        await victim.start()
-        events = [fresh("load") for _ in range(20)]
-        sent += events
-        replies = await asyncio.gather(*(victim.attempt(sender.event(e)) for e in events))
-        await victim.died()
-        acknowledged += [
-            e for e, reply in zip(events, replies, strict=True) if reply and reply.is_success
-        ]
-    await world.database.execute(
-        "update dedup.claims set until = now() - interval '1 s' where state::text in ('c', 'C')"
-    )
-    for event in sent:
-        assert (await world.deliver(event)).is_success
-    history.check(world.consumer, acknowledged=sent, sent=sent)
 
 
 @pytest.mark.row(18)

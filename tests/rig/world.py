@@ -21,6 +21,9 @@ from tests.rig.gateway import Gateway
 _numbers = itertools.count(1)
 
 STATES = {"c": "claimed", "r": "released", "s": "stored", "d": "completed"}
+ENTRIES = {
+    "p": "pending", "l": "leased", "d": "delivered", "x": "dead", "h": "held", "o": "dropped",
+}  # fmt: skip
 
 
 def fresh(stem: str = "evt") -> str:
@@ -35,6 +38,16 @@ class Claim:
     state: str
     doubtful: bool
     attempt: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a test asks of an entry."""
+
+    state: str
+    doubtful: bool
+    attempt: int
+    why: str | None
 
 
 class Database:
@@ -84,6 +97,61 @@ class Database:
             return claim if claim and claim.state == state else None
 
         return await eventually(row, within=within, what=f"{event} {state}")
+
+    async def entry(self, event: str) -> Entry | None:
+        async with self.session() as session:
+            row = await session.fetchrow(
+                "select state::text, doubtful, attempt, why from dedup.entries"
+                " where event_id = convert_to($1, 'UTF8')",
+                event,
+            )
+        return None if row is None else Entry(ENTRIES[row[0]], row[1], row[2], row[3])
+
+    async def entry_becomes(self, event: str, state: str, *, within: float = 20) -> Entry:
+        async def row() -> Entry | None:
+            entry = await self.entry(event)
+            return entry if entry and entry.state == state else None
+
+        return await eventually(row, within=within, what=f"entry of {event} {state}")
+
+    async def ends(self) -> dict[str, tuple[str, str | None]]:
+        """By event: the states of its claim and of its entry, if it has one."""
+        async with self.session() as session:
+            rows = await session.fetch(
+                "select c.event_id, c.state::text, e.state::text"
+                " from dedup.claims c left join dedup.entries e using (key)"
+            )
+        return {
+            event: (STATES[claim.lower()], entry and ENTRIES[entry])
+            for event, claim, entry in (tuple(row) for row in rows)
+        }
+
+    async def owed(self) -> int:
+        """Entries that somebody still has to deliver, and claims that nobody decided."""
+        return int(
+            await self.value(
+                "select (select count(*) from dedup.entries where state in ('p', 'l'))"
+                " + (select count(*) from dedup.claims where state in ('c', 'C'))"
+            )
+        )
+
+    async def lapse_all(self) -> None:
+        """Every lease is over. Only for when no holder is alive."""
+        await self.execute(
+            "update dedup.claims set until = now() - interval '1 s' where state in ('c', 'C')"
+        )
+        await self.execute(
+            "update dedup.entries set due = now() - interval '1 s' where state = 'l'"
+        )
+
+    async def lapse_entry(self, event: str) -> None:
+        """As `lapse`, for the lease of an entry."""
+        changed = await self.execute(
+            "update dedup.entries set due = now() - interval '1 s'"
+            " where event_id = convert_to($1, 'UTF8') and state = 'l'",
+            event,
+        )
+        assert changed == "UPDATE 1", changed
 
     async def lapse(self, event: str) -> None:
         """The lease is over, without anybody waiting for it."""

@@ -1,0 +1,124 @@
+"""kill -9 at every named step of both modes, round after round, and the whole history looked at.
+
+Providers insist until they are told a 2xx, the consumer misbehaves by rote, and after each death a
+new process goes on. The dead hold nothing any more, so their leases are ended by moving the rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+from collections.abc import Sequence
+
+import pytest
+
+from tests.rig import history
+from tests.rig.consumer import OK, Says
+from tests.rig.deadline import eventually
+from tests.rig.gateway import Gateway
+from tests.rig.providers import Providers, nothing_owed
+from tests.rig.settings import Settings
+from tests.rig.world import World, fresh
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+
+SHORT_ROUNDS, LONG_ROUNDS = 2, 25
+# Some steps are taken by the few events that are fast, or slow, at the right moment only.
+BETWEEN_EVENTS = 0.3
+PROMISE = {"timeout": "2s", "retry_horizon": "1h", "redrive_window": "1h"}
+RETRY = {"base": "50ms", "cap": "200ms", "give_up": "1h"}
+UPSTREAM = {"timeout": "1s", "connect_timeout": "200ms", "slot_timeout": "2s"}
+# So that of six events four have to be leased by a worker.
+FEW_SLOTS = {"inbox": {"concurrency": 2}}
+
+SENDING = ("before_send", "forwarding", "after_answer")
+POINTS = {
+    "forward": ("after_claim", *SENDING, "after_settle"),
+    "patient": ("after_claim", *SENDING, "after_settle", "after_store", "after_conclude"),
+    "inbox": ("after_accept", "after_lease", *SENDING, "after_conclude"),
+}
+MORE: dict[str, Settings] = {
+    "forward": {"mode": "forward"},
+    "patient": {"mode": "forward", "acknowledge_after": "100ms", "retry": RETRY},
+    "inbox": {"mode": "inbox", "retry": RETRY},
+}
+SLOW = Says(delay=0.25)
+MOODS: Sequence[tuple[Says, ...]] = (
+    (OK,),
+    (SLOW,),
+    (Says(status=500), OK),
+    (Says(acts="before", hangs_up="unanswered"), OK),
+    (Says(status=500, acts="before", delay=0.15), SLOW),
+    (Says(acts="before", delay=0.25),),
+)
+
+
+def file(world: World, mode: str) -> Settings:
+    upstream = {**UPSTREAM, **FEW_SLOTS.get(mode, {})}
+    route = world.route(mode, upstream=upstream, promise=PROMISE, **MORE[mode])
+    return world.file(route)
+
+
+async def crash_round(
+    world: World, providers: Providers, mode: str, point: str, round_: int
+) -> None:
+    """A gateway that dies at a step, under what the round before left and new events."""
+    gateway = Gateway(world.directory / fresh(mode), file(world, mode))
+    gateway.env["DEDUP_FAILPOINT"] = f"{point}:kill:{1 + round_ % 3}"
+
+    def send(*moods: tuple[Says, ...]) -> None:
+        events = [fresh(f"{mode}-{point}") for _ in moods]
+        for event, mood in zip(events, moods, strict=True):
+            world.consumer.script(event, *mood)
+        providers.send(*events)
+
+    async def more_until_it_dies() -> bool:
+        await asyncio.sleep(BETWEEN_EVENTS)
+        if gateway.is_running:
+            send((OK,), (SLOW,))
+        return not gateway.is_running
+
+    try:
+        await gateway.start(ready=False)
+        providers.use(gateway)
+        send(*MOODS)
+        await eventually(more_until_it_dies, within=30, what=f"death {point}")
+        assert await gateway.died() == -signal.SIGKILL, gateway.tail()
+    finally:
+        providers.use()
+        await gateway.end()
+    await world.database.lapse_all()
+
+
+async def crash_and_look(world: World, mode: str, rounds: int) -> None:
+    providers = Providers(world, f"/hooks/{mode}")
+    last = Gateway(world.directory / fresh(mode), file(world, mode))
+    try:
+        for round_, point in itertools.product(range(rounds), POINTS[mode]):
+            await crash_round(world, providers, mode, point, round_)
+        await last.start()
+        providers.use(last)
+        await providers.satisfied(within=60)
+        await nothing_owed(world, within=60)
+        history.judge(await providers.stories())
+    finally:
+        await providers.stop()
+        await last.end()
+
+
+@pytest.mark.row(105)
+@pytest.mark.parametrize("mode", POINTS)
+async def test_whatever_step_a_process_dies_at_nothing_is_lost_or_doubled_unmarked(
+    world: World, mode: str
+) -> None:
+    await crash_and_look(world, mode, SHORT_ROUNDS)
+
+
+@pytest.mark.soak
+@pytest.mark.row(105)
+@pytest.mark.parametrize("mode", POINTS)
+async def test_twenty_five_deaths_at_every_step_lose_and_double_nothing(
+    world: World, mode: str
+) -> None:
+    await crash_and_look(world, mode, LONG_ROUNDS)

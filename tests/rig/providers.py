@@ -1,0 +1,101 @@
+"""Providers that send each event again and again until they are told a 2xx, through every crash."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from tests.rig import history, sender
+from tests.rig.consumer import OK
+from tests.rig.deadline import eventually
+from tests.rig.gateway import Gateway
+from tests.rig.world import World
+
+# Real ones wait for minutes. Long enough for a crash to be over sometimes, and sometimes not.
+BETWEEN_TRIES = 0.05
+# What no gateway answers: it acknowledges in its own words.
+CONSUMERS_OWN = OK.body
+
+
+class Providers:
+    """One for each event. They try the gateways in turn; while there are none they wait."""
+
+    def __init__(self, world: World, path: str = "/hooks/orders") -> None:
+        self.sent: list[str] = []
+        self.acknowledged: set[str] = set()
+        self.answered: dict[str, float] = {}
+        """Monotonic seconds when the consumer's own 2xx had come back."""
+        self.refused: set[int] = set()
+        """The statuses that any of them was told besides."""
+        self._world = world
+        self._path = path
+        self._gateways: Sequence[Gateway] = ()
+        self._turn = itertools.count()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def use(self, *gateways: Gateway) -> None:
+        """The gateways that can be reached from now on."""
+        self._gateways = gateways
+
+    def send(self, *events: str) -> None:
+        """Begins; says nothing about when they are done."""
+        self.sent += events
+        self._tasks += [asyncio.create_task(self._insist(event)) for event in events]
+
+    async def satisfied(self, *, within: float) -> None:
+        """Waits until each of them has its 2xx."""
+        waiting = set(self.sent) - self.acknowledged
+        try:
+            async with asyncio.timeout(within):
+                await asyncio.gather(*self._tasks)
+        except TimeoutError:
+            waiting = set(self.sent) - self.acknowledged
+            raise AssertionError(f"not acknowledged within {within} s: {waiting}") from None
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def stories(self) -> list[history.Story]:
+        """All that is known of each event."""
+        ends = await self._world.database.ends()
+        return [
+            history.Story(
+                event,
+                event in self.acknowledged,
+                self.answered.get(event),
+                *history.seen_by(self._world.consumer, event),
+                *ends.get(event, (None, None)),
+            )
+            for event in self.sent
+        ]
+
+    async def _insist(self, event: str) -> None:
+        while True:
+            if self._gateways:
+                gateway = self._gateways[next(self._turn) % len(self._gateways)]
+                reply = await gateway.attempt(sender.event(event, self._path), within=10)
+                if reply is not None and reply.is_success:
+                    if reply.body == CONSUMERS_OWN:
+                        self.answered[event] = time.monotonic()
+                    self.acknowledged.add(event)
+                    return
+                self.refused |= {reply.status} if reply else set()
+            await asyncio.sleep(BETWEEN_TRIES)
+
+
+async def nothing_owed(world: World, *, within: float) -> None:
+    """Waits until no entry is undelivered and no claim undecided."""
+    await eventually(
+        _negated(world.database.owed), within=within, what="everything stored is delivered"
+    )
+
+
+def _negated(count: Callable[[], Awaitable[int]]) -> Callable[[], Awaitable[bool]]:
+    async def none() -> bool:
+        return await count() == 0
+
+    return none
