@@ -13,7 +13,7 @@ import logging
 import secrets
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -27,12 +27,14 @@ from gateway.binding import bind
 from gateway.certificates import Certificates
 from gateway.config import Embedded, Loaded
 from gateway.core.outcome import StatusPolicy
-from gateway.core.route import OnStoreDown, Upstream
+from gateway.core.route import Upstream
 from gateway.flow.flights import Flights
 from gateway.flow.record import Recorder
 from gateway.flow.shared import Shared
 from gateway.flow.upkeep import Upkeep
+from gateway.health import Health
 from gateway.metrics import Metrics
+from gateway.owed import refuse_missing_at_reload, refuse_missing_at_start
 from gateway.reloading import Reloading
 from gateway.routing import Routing
 from gateway.store.embedded import EmbeddedPostgres, default_data_dir
@@ -44,14 +46,6 @@ from gateway.web.limits import Limits
 
 log = logging.getLogger("gateway.app")
 
-# A restart of Postgres takes a second or two and should not take a pod out of its service.
-AWAY_BEFORE_UNREADY = 5.0
-MEMORY_LOST = (
-    "the schema dedup was there and is gone: every event before this counts as new;"
-    " route by route, `mode: observe` lets everything through while you look"
-)
-# Between two looks at the store for the log. Whatever is shorter is in dedup_store_errors_total.
-LOOK_AT_STORE_EVERY = 1.0
 # After the drain deadline forwards are cut off; what they leave behind is settled within this.
 LAST_SETTLEMENTS = 3.0
 
@@ -81,7 +75,6 @@ class Gateway:
         self._reloading: Reloading | None = None
         self._at = at
         self._state = "starting"
-        self._was_up = False
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._exit = AsyncExitStack()
@@ -91,7 +84,7 @@ class Gateway:
         """Bring everything up.
 
         Raises OSError when an address is taken or a TLS file unusable, EmbeddedError for the store,
-        ValueError for its DSN; `stop` tidies up after it.
+        ValueError for its DSN or for a route that is missing; `stop` tidies up after it.
         """
         for warning in self._loaded.warnings:
             log.warning("config_warning", extra={"detail": warning})
@@ -99,6 +92,7 @@ class Gateway:
         await self._use(self._loaded)
         self._exit.push_async_callback(self._store.stop)
         await self._store.start()
+        await refuse_missing_at_start(self._store, self._loaded.routes)
         addresses = await self._listen()
         if self._reread is not None:
             self._reloading = Reloading(
@@ -108,7 +102,7 @@ class Gateway:
                 told=self.metrics.gauges.reloaded,
             )
             self._spawn(self._reloading.watch())
-        self._spawn(self._watch_store())
+        self._spawn(self._health.watch())
         self._spawn(self._routing.deliverers.watch())
         self._spawn(self._upkeep.look())
         self._spawn(self._upkeep.forget())
@@ -136,6 +130,7 @@ class Gateway:
             on_error=metrics.store_error,
             on_statement=metrics.statement,
         )
+        self._health = Health(self._store, lambda: self._loaded.routes)
         self._recorder = Recorder(self._store, self._store, metrics, time.monotonic, self._spawn)
         dice = Random(secrets.randbits(256))
         self._upkeep = Upkeep(self._store, time.monotonic, dice.random)
@@ -194,7 +189,7 @@ class Gateway:
         log.info("stopped")
 
     async def _listen(self) -> Addresses:
-        page = Admin(self.metrics.render, self._readiness)
+        page = Admin(self.metrics.render, lambda: self._health.readiness(self._state))
         self._exit.push_async_callback(page.close)
         place, tls = self._loaded.admin, self._certificates.context
         admin = await bind(page.listen, place, tls(place), admin=True)
@@ -230,6 +225,7 @@ class Gateway:
         return await self._routing.deliverers.wait_idle(max(end - time.monotonic(), 0.0)) and idle
 
     async def _renew(self, loaded: Loaded) -> None:
+        await refuse_missing_at_reload(self._store, self._loaded.routes, loaded.routes)
         self._certificates.renew()
         await self._use(loaded)
 
@@ -241,41 +237,6 @@ class Gateway:
         # No turn of the loop lies between: a request for a new route finds it registered.
         await self._store.register({route.name: route.recipe.print() for route in loaded.routes})
         await self._routing.close_replaced()
-
-    async def _watch_store(self) -> None:
-        """A line for each change, so that the log tells why providers got 503."""
-        was_up, told, losses = None, 0, 0
-        while True:
-            await asyncio.sleep(LOOK_AT_STORE_EVERY)
-            if self._store.losses > losses:
-                losses = self._store.losses
-                log.error("memory_lost", extra={"detail": MEMORY_LOST})
-            if new := self._store.migrated[told:]:
-                log.info("store_migrated", extra={"migrations": new})
-                told += len(new)
-            problem = self._store.problem
-            if was_up is (problem is None):
-                continue
-            was_up = problem is None
-            if was_up:
-                log.info("store_up")
-            else:
-                log.warning("store_away", extra={"problem": problem})
-
-    def _readiness(self) -> tuple[bool, Mapping[str, object]]:
-        away = self._store.away_since
-        self._was_up = self._was_up or away is None
-        seconds = 0.0 if away is None else time.monotonic() - away
-        facts = {
-            "state": self._state,
-            "store": "up" if away is None else "away",
-            "store_away_seconds": round(seconds, 1),
-            "problem": self._store.problem,
-        }
-        tolerated = any(r.on_store_down is OnStoreDown.FORWARD for r in self._loaded.routes)
-        patience = AWAY_BEFORE_UNREADY if self._was_up else 0.0
-        usable = away is None or tolerated or seconds < patience
-        return self._state == "running" and usable, facts
 
     def _new_hop(self, upstream: Upstream, policy: StatusPolicy) -> Hop:
         return Hop(upstream, policy, clock=time.monotonic, at=self._at)

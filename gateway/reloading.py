@@ -21,7 +21,8 @@ LOOK_EVERY = 10.0
 class Reloading:
     """Looks at the configuration for as long as `watch` runs.
 
-    `reread` loads it again. `use` puts it in force and raises OSError when it cannot. `told` hears
+    `reread` loads it again. `use` puts it in force and raises OSError or ValueError when it
+    cannot. `told` hears
     whether what is on disk is what runs.
     """
 
@@ -62,7 +63,7 @@ class Reloading:
         try:
             loaded = self._reread()
             await self._use(loaded)
-        except (ConfigError, OSError) as error:
+        except (ConfigError, OSError, ValueError) as error:
             if asked or str(error) != self._fault:
                 log.error("config_invalid", extra={"detail": str(error)})
             self._fault = str(error)

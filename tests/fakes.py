@@ -122,12 +122,10 @@ class MemoryClaims:
         return settled
 
     async def revive(self, offer: Offer) -> bool:
-        row = self.entries.get(offer.key.digest)
-        if row is None or row.entry.state is not EntryState.DEAD:
-            return False
-        row.entry = inbox.revive(row.entry, self.now)
-        row.offer = offer
-        return True
+        entry, revived = inbox.revive(self.entry(offer.key), self.now)
+        if revived and entry is not None:
+            self._keep(offer, None, entry)
+        return revived
 
     async def due(self, routes: Iterable[str]) -> frozenset[str]:
         wanted = frozenset(routes)

@@ -70,6 +70,7 @@ class Store:
         self.migrated: tuple[str, ...] = ()
         """The migrations that this process has applied."""
         self._keeper: asyncio.Task[None] | None = None
+        self._looked = asyncio.Event()
 
     @property
     def away_since(self) -> float | None:
@@ -84,6 +85,12 @@ class Store:
     async def start(self) -> None:
         """Connect in the background. Never raises because Postgres is away."""
         self._keeper = asyncio.create_task(self._keep())
+
+    async def first_look(self, within: float) -> None:
+        """Until it is known whether the store can be used, or so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._looked.wait()
 
     async def stop(self) -> None:
         """Close everything. Calls that are still waiting raise StoreAway."""
@@ -202,6 +209,7 @@ class Store:
         while True:
             if not self._is_known_to_work():
                 await self.check_once()
+                self._looked.set()
             if self.away_since is None:
                 retry = FIRST_RETRY
                 await asyncio.sleep(CHECK_EVERY)
