@@ -210,7 +210,7 @@ class Gateway:
         self._stop.clear()  # a second signal says that somebody waits at a terminal
         await _within(self._stop.wait(), self._loaded.drain_delay)
         await self._ingress.stop_listening()
-        longest = max(route.upstream.longest + route.busy_wait for route in self._loaded.routes)
+        longest = max(route.longest + route.busy_wait for route in self._loaded.routes)
         idle = await self._wait_idle(longest)
         if not idle:
             await self._routing.abort()

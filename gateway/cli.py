@@ -21,7 +21,8 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from gateway import __version__, logs, process, sources
-from gateway.config import ConfigError, Dsn, Loaded, report, sample, schema
+from gateway.config import ConfigError, Dsn, Embedded, Loaded, report, sample, schema
+from gateway.core.claim import StoreAway
 from gateway.demo.play import run_demo
 from gateway.demo.sample import run_sample
 from gateway.demo.shapes import FULL
@@ -29,6 +30,7 @@ from gateway.failures import sentence
 from gateway.operating import claims, inbox
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND, STORE_AWAY, USAGE
+from gateway.store import beside, durability
 from gateway.store import migrate as migrations
 from gateway.store.embedded import EmbeddedError
 from gateway.store.multihost import CONNECT_ERRORS, NoWritableHost
@@ -137,12 +139,27 @@ def check(
     no_env: Annotated[
         bool, typer.Option("--no-env", help="Do not require the variables that the file names.")
     ] = False,
+    ask_store: Annotated[
+        bool, typer.Option("--store", help="Ask the store how it may lose what it confirms, too.")
+    ] = False,
 ) -> None:
     """Read the configuration and say what it means; exit 1 when something in it is unsafe."""
     loaded = sources.read(config, variables_required=not no_env)
-    findings = report.check(loaded)
+    findings = report.check(loaded, _ask_store(loaded) if ask_store else None)
     _print(report.as_json(findings) if as_json else report.as_text(findings))
     raise typer.Exit(FOUND if findings.unsafe else 0)
+
+
+def _ask_store(loaded: Loaded) -> report.StoreFindings:
+    store = loaded.store
+    try:
+        dsn = beside.running(store.path) if isinstance(store, Embedded) else store.text
+        said = asyncio.run(durability.ask(dsn))
+    except (StoreAway, EmbeddedError) as away:
+        _fail(STORE_AWAY, f"the store cannot be asked: {away}")
+    except ValueError as error:
+        _fail(USAGE, f"store.dsn: {error}")
+    return report.StoreFindings(said.version, said.risks)
 
 
 @app.command("try", short_help="Show what the gateway would make of a sample request.")

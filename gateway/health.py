@@ -47,6 +47,8 @@ class Health:
             was_up = problem is None
             if was_up:
                 log.info("store_up")
+                for risk in self._store.risks:
+                    log.warning("store_risk", extra={"detail": risk})
             else:
                 log.warning("store_away", extra={"problem": problem})
 

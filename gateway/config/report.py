@@ -30,6 +30,15 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreFindings:
+    """What the store said when it was asked."""
+
+    version: str
+    risks: tuple[str, ...]
+    """How it may lose what it has confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
 class RouteFindings:
     """One route, in words."""
 
@@ -70,6 +79,8 @@ class Findings:
     listen: tuple[str, ...]
     admin: str
     store: str
+    answers: StoreFindings | None
+    """None where the store was not asked."""
     routes: tuple[RouteFindings, ...]
     wrong: tuple[Problem, ...]
     """Allowed at start, and yet a reason to exit with 1."""
@@ -79,17 +90,21 @@ class Findings:
     @property
     def unsafe(self) -> bool:
         """Whether `check` ends with 1."""
-        return bool(self.wrong)
+        return bool(self.wrong) or self.answers is not None and bool(self.answers.risks)
 
 
-def check(loaded: Loaded) -> Findings:
-    """Everything worth knowing before the configuration is used. Looks at nothing but itself."""
+def check(loaded: Loaded, answers: StoreFindings | None = None) -> Findings:
+    """Everything worth knowing before the configuration is used. Looks at nothing but itself.
+
+    `answers`: of the store, where it was asked.
+    """
     return Findings(
         listen=tuple(
             f"{one.host}:{one.port}" + (" tls" if one.tls else "") for one in loaded.listen
         ),
         admin=f"{loaded.admin.host}:{loaded.admin.port}",
         store=_store(loaded),
+        answers=answers,
         routes=tuple(_route(loaded, index, route) for index, route in enumerate(loaded.routes)),
         wrong=loaded.shortfalls,
         notices=tuple(one for one in loaded.notices if one not in loaded.shortfalls),
@@ -102,6 +117,7 @@ def as_text(findings: Findings) -> str:
         f"deliveries  {', '.join(findings.listen)}",
         f"admin       {findings.admin}",
         f"store       {findings.store}",
+        *_store_lines(findings.answers),
     ]
     for route in findings.routes:
         lines += ["", *_route_lines(route)]
@@ -111,13 +127,22 @@ def as_text(findings: Findings) -> str:
             lines += ["", f"{title}:"]
             for problem in problems:
                 lines += _wrapped(str(problem), "  - ")
-    lines += ["", "something is wrong" if findings.wrong else "ok"]
+    lines += ["", "something is wrong" if findings.unsafe else "ok"]
     return "\n".join(lines)
 
 
 def as_json(findings: Findings) -> str:
     """What `check --json` prints."""
     return json.dumps({"ok": not findings.unsafe, **asdict(findings)}, indent=2, ensure_ascii=False)
+
+
+def _store_lines(answers: StoreFindings | None) -> list[str]:
+    if answers is None:
+        return []
+    lines = [f"  answers   PostgreSQL {answers.version}"]
+    for risk in answers.risks:
+        lines += _wrapped(risk, "  - ")
+    return lines
 
 
 def _store(loaded: Loaded) -> str:

@@ -207,6 +207,12 @@ class Route:
         return floor(self.promise, self.own_replay)
 
     @property
+    def longest(self) -> float:
+        """Seconds that a holder may take from winning to the end of its forward."""
+        asking = 0.0 if self.probe is None else self.probe.upstream.longest
+        return asking + self.upstream.longest
+
+    @property
     def decisive(self) -> frozenset[bytes]:
         """Lower-case names of the headers that a sender must not nominate away: those of the id.
 

@@ -19,6 +19,7 @@ from gateway.core.event import EventKey
 from gateway.core.inbox import Accepted, Conclusion, EntryState, Leased, Offer, Unclaimed, Waiting
 from gateway.core.outcome import Reply
 from gateway.store.claims import Claims
+from gateway.store.durability import STATEMENT, Durability
 from gateway.store.entries import Entries
 from gateway.store.inbox import Inbox
 from gateway.store.migrate import migrate, newest
@@ -67,6 +68,8 @@ class Store:
         self._had_schema = False
         self.losses = 0
         """How often the schema, and every event with it, was gone after it had been there."""
+        self.risks: tuple[str, ...] = ()
+        """How the server that was found last may lose what it confirmed."""
         self.migrated: tuple[str, ...] = ()
         """The migrations that this process has applied."""
         self._keeper: asyncio.Task[None] | None = None
@@ -176,6 +179,9 @@ class Store:
             if version >= self._needs:
                 self._had_schema = True
                 await self._routes.resolve()
+                if self.away_since is not None:  # another server, perhaps
+                    (row,) = await self._sessions.ask(STATEMENT)
+                    self.risks = Durability(*row).risks
                 self._sessions.is_up()
                 return
         except (NoSession, Lost):  # which said why already
