@@ -90,7 +90,7 @@ class Findings:
     @property
     def unsafe(self) -> bool:
         """Whether `check` ends with 1."""
-        return bool(self.wrong) or self.answers is not None and bool(self.answers.risks)
+        return bool(self.wrong) or (self.answers is not None and bool(self.answers.risks))
 
 
 def check(loaded: Loaded, answers: StoreFindings | None = None) -> Findings:
