@@ -51,7 +51,12 @@ class ForMany:
 
 def read(file: str) -> dict[str, Statement]:
     """The statements of one file beside this module. Raises FileNotFoundError."""
-    _, *parts = _NAME.split(files("gateway.store").joinpath(file).read_text("utf-8"))
+    return named(files("gateway.store").joinpath(file).read_text("utf-8"))
+
+
+def named(text: str) -> dict[str, Statement]:
+    """The statements of a text."""
+    _, *parts = _NAME.split(text)
     return {
         name: Statement(name, sql.strip().rstrip(";"))
         for name, sql in zip(parts[::2], parts[1::2], strict=True)

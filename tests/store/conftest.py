@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from gateway.store.migrate import migrate
+from tests.fault_proxy import FaultProxy
 from tests.store.stores import DatabaseClock, Stores
 
 
@@ -48,3 +49,12 @@ async def stores(database: str) -> AsyncIterator[Stores]:
     opened = Stores(database)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def wire(database: str) -> AsyncIterator[FaultProxy]:
+    """Between a store and Postgres: passes until it is told otherwise."""
+    proxy = FaultProxy(database)
+    await proxy.start()
+    yield proxy
+    await proxy.stop()

@@ -131,7 +131,7 @@ class History:
             for key in self.some()
         ]
         self.note("conclude", [end.key for end in ends], ends)
-        told = await at_once(self.store.inner.conclude(end) for end in ends)
+        told = await at_once(self.store.conclude(end) for end in ends)
         for end, real in zip(ends, told, strict=True):
             assert real == self.model.conclude(end, self.now), self.steps
 

@@ -1,4 +1,4 @@
-"""The statements of claims.sql with their arguments, for tests that run them by hand."""
+"""The statements with their arguments, for tests that run them by hand."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core.claim import Ask
+from gateway.core.inbox import Offer
+from gateway.store.deliveries import LETTERS, all_columns, whole
 from gateway.store.queries import read
 
 CLAIMS = {name: statement.sql for name, statement in read("claims.sql").items()}
+INBOX = {name: statement.sql for name, statement in read("inbox.sql").items()}
 WAIT = "100ms"
 
 
@@ -41,3 +44,30 @@ def take_over(ask: Ask, attempt: int, state: bytes, wait: str = WAIT) -> tuple[A
 
 def ending(ask: Ask, how: bytes, wait: str = WAIT) -> tuple[Any, ...]:
     return CLAIMS["settle"], [UUID(ask.key.digest)], [ask.token], [how], wait
+
+
+def completion(ask: Ask, wait: str = WAIT) -> tuple[Any, ...]:
+    return (
+        CLAIMS["complete"],
+        [UUID(ask.key.digest)],
+        [1],
+        [ask.token],
+        [bytes([ask.fingerprint])],
+        [ask.key.event_id],
+        wait,
+    )
+
+
+def storing(offer: Offer, wait: str = WAIT) -> tuple[Any, ...]:
+    return (
+        INBOX["store"],
+        [UUID(offer.key.digest)],
+        [offer.token],
+        [bytes([offer.fingerprint])],
+        [whole(offer.key.event_id)],
+        [LETTERS[offer.state]],
+        [offer.lease],
+        [offer.doubtful],
+        *all_columns([offer], [True]),
+        wait,
+    )

@@ -79,6 +79,9 @@ class OpenStore:
     async def store(self, offer: Offer, within: float = WITHIN) -> bool:
         return await self.inner.store(offer, within=within)
 
+    async def conclude(self, conclusion: Conclusion) -> Settled:
+        return await self.inner.conclude(conclusion)
+
     async def lease(
         self,
         most: int = 10,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
 
 import asyncpg
 import pytest
@@ -14,32 +12,11 @@ from gateway.core.claim import Ending, Seen, Settled, State, StoreAway, Won
 from gateway.core.outcome import Reply
 from tests.fault_proxy import FaultProxy, Wire
 from tests.rig.deadline import eventually
+from tests.store.lost import with_a_lost_reply
 from tests.store.stores import PATIENCE, WITHIN, Stores, claim, fresh_ask, lapse, waiting_for_a_lock
-
-T = TypeVar("T")
 
 # A call may take its own time, one tick of the sweep, and what a busy machine adds.
 IN_TIME = WITHIN + 1.0
-
-
-@pytest.fixture
-async def wire(database: str) -> AsyncIterator[FaultProxy]:
-    proxy = FaultProxy(database)
-    await proxy.start()
-    yield proxy
-    await proxy.stop()
-
-
-async def with_a_lost_reply(
-    wire: FaultProxy, call: Coroutine[Any, Any, T], *, once: Callable[[], Awaitable[object]]
-) -> T:
-    """What the call is told although the first reply after `once` came true never came."""
-    wire.cut_if = once
-    wire.set(Wire.CUT_REPLIES)
-    asked = asyncio.ensure_future(call)
-    await eventually(lambda: wire.replies_cut, within=PATIENCE)
-    wire.set(Wire.PASS)
-    return await asked
 
 
 @pytest.mark.row(9)

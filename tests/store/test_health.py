@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
@@ -17,14 +16,6 @@ from gateway.store.multihost import parse
 from tests.fault_proxy import FaultProxy, Wire
 from tests.rig.deadline import eventually
 from tests.store.stores import PATIENCE, Stores, fresh_ask, fresh_key
-
-
-@pytest.fixture
-async def wire(database: str) -> AsyncIterator[FaultProxy]:
-    proxy = FaultProxy(database)
-    await proxy.start()
-    yield proxy
-    await proxy.stop()
 
 
 async def test_a_store_starts_without_postgres_and_needs_no_restart_when_it_comes(

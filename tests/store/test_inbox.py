@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncpg
 import pytest
-from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core.claim import Ending, Held, Seen, Settled, State, Won
-from gateway.core.inbox import Accepted, EntryEnding, EntryState, Leased, Unclaimed, Waiting
+from gateway.core.inbox import Accepted, EntryEnding, EntryState, Leased, Unclaimed
 from tests.store.stores import (
     DELIVERY,
     ROUTE,
@@ -19,7 +18,6 @@ from tests.store.stores import (
     entry,
     entry_row,
     fresh_ask,
-    fresh_key,
     fresh_offer,
     lapse_entry,
 )
@@ -45,7 +43,7 @@ async def test_an_event_is_stored_leased_and_delivered_once(
     assert (leased.took_over, leased.by_order) == (False, False)
     assert await store.lease() == []
     assert await store.inner.due([ROUTE]) == frozenset()
-    settled = await store.inner.conclude(conclusion(leased, EntryEnding.DELIVER))
+    settled = await store.conclude(conclusion(leased, EntryEnding.DELIVER))
     assert settled == Settled(True, False)
     found = await claim(sql, offer.key)
     assert found is not None
@@ -64,7 +62,7 @@ async def test_a_duplicate_of_a_stored_event_is_told_so_whatever_became_of_it(
     if state != "pending":
         (leased,) = await store.lease()
     if state == "delivered":
-        await store.inner.conclude(conclusion(leased, EntryEnding.DELIVER))
+        await store.conclude(conclusion(leased, EntryEnding.DELIVER))
     again = await store.accept(fresh_offer(offer.key))
     assert isinstance(again, Seen)
     assert not again.dead
@@ -79,7 +77,7 @@ async def test_a_delivery_that_meets_a_dead_entry_is_told_and_revives_it_with_it
 ) -> None:
     store = await stores.open()
     leased = await leased_one(store)
-    await store.inner.conclude(conclusion(leased, EntryEnding.BURY, doubtful=True))
+    await store.conclude(conclusion(leased, EntryEnding.BURY, doubtful=True))
     for told in (
         await store.accept(fresh_offer(leased.key)),
         await store.arrive(fresh_ask(leased.key)),
@@ -123,13 +121,13 @@ async def test_a_worker_that_wakes_late_can_deliver_but_neither_retry_nor_bury(
     before = await entry(sql, zombie.key)
     for ending in EntryEnding:
         if ending is not EntryEnding.DELIVER:
-            told = await store.inner.conclude(conclusion(zombie, ending))
+            told = await store.conclude(conclusion(zombie, ending))
             assert told == Settled(False, False)
             assert await entry(sql, zombie.key) == before
     delivered = conclusion(zombie, EntryEnding.DELIVER)
-    assert await store.inner.conclude(delivered) == Settled(True, True)
+    assert await store.conclude(delivered) == Settled(True, True)
     for ending in EntryEnding:
-        assert await store.inner.conclude(conclusion(heir, ending)) == Settled(False, False)
+        assert await store.conclude(conclusion(heir, ending)) == Settled(False, False)
     closed = await entry(sql, zombie.key)
     assert closed is not None
     assert closed.state is EntryState.DELIVERED
@@ -154,7 +152,7 @@ async def test_an_attempt_is_counted_unless_nothing_was_sent(
     store = await stores.open()
     leased = await leased_one(store)
     why = "refused\x00 503 \ud83d"
-    told = await store.inner.conclude(conclusion(leased, ending, pause=40.0, why=why))
+    told = await store.conclude(conclusion(leased, ending, pause=40.0, why=why))
     assert told == Settled(True, False)
     found, row = await entry(sql, leased.key), await entry_row(sql, leased.key)
     assert found is not None
@@ -211,122 +209,3 @@ async def test_an_event_that_somebody_forwards_is_busy_and_one_set_free_has_to_b
     assert await store.store(fresh_offer(holder.key, token=heir.token))
     (leased,) = await store.lease()
     assert (leased.attempt, leased.doubtful) == (2, True)
-
-
-async def test_leases_come_in_order_from_either_end_and_no_more_than_asked_for(
-    stores: Stores, sql: asyncpg.Connection
-) -> None:
-    store = await stores.open()
-    offers = [fresh_offer(fresh_key(f"evt_{n}")) for n in range(8)]
-    await at_once(store.accept(offer) for offer in offers)
-    for n, offer in enumerate(offers):
-        await sql.execute(
-            "update dedup.entries set due = now() - interval '1 minute' + $2 * interval '1 second'"
-            " where key = $1",
-            UUID(offer.key.digest),
-            n,
-        )
-
-    async def names(most: int, *, newest: bool) -> list[str]:
-        return [leased.key.event_id for leased in await store.lease(most, newest=newest)]
-
-    assert await names(2, newest=False) == ["evt_0", "evt_1"]
-    assert await names(3, newest=True) == ["evt_7", "evt_6", "evt_5"]
-    assert await names(9, newest=False) == ["evt_2", "evt_3", "evt_4"]
-
-
-async def test_a_lease_closes_an_entry_whose_event_was_completed_behind_its_back(
-    stores: Stores, sql: asyncpg.Connection
-) -> None:
-    store = await stores.open()
-    offer, other = fresh_offer(), fresh_offer()
-    await at_once(store.accept(o) for o in (offer, other))
-    await sql.execute("update dedup.claims set state = 'd' where key = $1", UUID(offer.key.digest))
-    assert [leased.key for leased in await store.lease()] == [other.key]
-    closed = await entry(sql, offer.key)
-    assert closed is not None
-    assert (closed.state, closed.attempt) == (EntryState.DELIVERED, 0)
-    assert await store.inner.due([ROUTE]) == frozenset()
-
-
-async def test_an_entry_that_outlived_its_claim_stays_as_it_is_when_the_event_is_stored_again(
-    stores: Stores, sql: asyncpg.Connection
-) -> None:
-    """It was acknowledged, and whoever has it goes on."""
-    store = await stores.open()
-    leased = await leased_one(store)
-    before = await entry(sql, leased.key)
-    await sql.execute("delete from dedup.claims")
-    again = fresh_offer(leased.key, delivery=DELIVERY._replace(body=b"new"))
-    assert isinstance(await store.accept(again), Accepted)
-    assert await entry(sql, leased.key) == before
-    told = await store.inner.conclude(conclusion(leased, EntryEnding.DELIVER))
-    assert told == Settled(True, False)
-
-
-async def test_what_waits_is_counted_by_route_and_state(
-    stores: Stores, sql: asyncpg.Connection
-) -> None:
-    store = await stores.open()
-    await store.inner.register({"billing": b"recipe"})
-    offers = [fresh_offer() for _ in range(3)] + [
-        fresh_offer(state=EntryState.HELD),
-        fresh_offer()._replace(route="billing"),
-    ]
-    await at_once(store.accept(offer) for offer in offers)
-    await store.lease(1)
-    await sql.execute("update dedup.entries set received = now() - interval '1 hour'")
-    waiting = await store.inner.waiting()
-    assert {at: found.entries for at, found in waiting.items()} == {
-        (ROUTE, EntryState.PENDING): 2,
-        (ROUTE, EntryState.LEASED): 1,
-        (ROUTE, EntryState.HELD): 1,
-        ("billing", EntryState.PENDING): 1,
-    }
-    assert all(3600 <= found.oldest < 3700 for found in waiting.values())
-    assert isinstance(next(iter(waiting.values())), Waiting)
-    assert await store.inner.due([ROUTE, "billing"]) == {ROUTE, "billing"}
-    assert await store.inner.due(["billing", "unknown"]) == {"billing"}
-    assert await store.inner.orphans([ROUTE]) == {"billing": 1}
-    elsewhere = await stores.open()
-    assert (ROUTE, EntryState.PENDING) in await elsewhere.inner.waiting()
-    assert ("billing", EntryState.PENDING) not in await elsewhere.inner.waiting()
-
-
-async def test_only_what_is_over_for_long_enough_is_forgotten_and_claims_stay(
-    stores: Stores, sql: asyncpg.Connection
-) -> None:
-    store = await stores.open()
-    offers = [fresh_offer() for _ in range(5)]
-    await at_once(store.accept(offer) for offer in offers)
-    leased = await store.lease(4)
-    endings = [EntryEnding.DELIVER, EntryEnding.DELIVER, EntryEnding.BURY, EntryEnding.HOLD]
-    for one, ending in zip(leased, endings, strict=True):
-        await store.inner.conclude(conclusion(one, ending))
-    await sql.execute("update dedup.entries set settled = settled - interval '1 day'")
-    assert await store.inner.forget(ROUTE, 86_500, 10) == 0
-    assert await store.inner.forget(ROUTE, 86_300, 1) == 1
-    assert await store.inner.forget(ROUTE, 86_300, 10) == 1
-    assert await sql.fetchval("select count(*) from dedup.entries") == 3
-    assert await sql.fetchval("select count(*) from dedup.claims") == 5
-
-
-async def test_a_redriven_entry_is_leased_by_order_until_an_attempt_counts(
-    stores: Stores, sql: asyncpg.Connection
-) -> None:
-    store = await stores.open()
-    leased = await leased_one(store)
-    await store.inner.conclude(conclusion(leased, EntryEnding.BURY))
-    async with sql.transaction():
-        await sql.execute("update dedup.entries set state = 'p', settled = null, since = now()")
-        await sql.execute(
-            "insert into dedup.actions (who, action, key, route, attempt)"
-            " select 'me', 'redrive', key, route, attempt from dedup.entries"
-        )
-    (first,) = await store.lease()
-    await store.inner.conclude(conclusion(first, EntryEnding.HAND_BACK))
-    (second,) = await store.lease()
-    await store.inner.conclude(conclusion(second, EntryEnding.RETRY))
-    (third,) = await store.lease()
-    assert [one.by_order for one in (first, second, third)] == [True, True, False]
-    assert [one.attempt for one in (first, second, third)] == [2, 2, 3]

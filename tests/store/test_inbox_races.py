@@ -127,7 +127,7 @@ async def test_an_attempt_that_ends_while_its_lapsed_lease_is_taken_over_ends_on
         await ours.accept(offer)
         await lapse_entry(sql, offer.key)
         ended, leased = await asyncio.gather(
-            ours.inner.conclude(conclusion(offer, ending)), theirs.lease()
+            ours.conclude(conclusion(offer, ending)), theirs.lease()
         )
         found = await entry(sql, offer.key)
         assert found is not None

@@ -25,10 +25,17 @@ def test_one_element_gets_the_form_with_values_and_two_get_arrays() -> None:
     assert values == [1, "a"]
 
 
-def test_every_statement_on_claims_has_a_form_for_one() -> None:
-    for statement in read("claims.sql").values():
-        assert "unnest" not in statement.for_one().sql
-        assert "[]" not in statement.for_one().sql
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *read("claims.sql").values(),
+        *(read("inbox.sql")[n] for n in ("accept", "store", "put_back")),
+    ],
+    ids=lambda statement: statement.name,
+)
+def test_every_statement_of_a_batch_has_a_form_for_one(statement: Statement) -> None:
+    assert "unnest" not in statement.for_one().sql
+    assert "[]" not in statement.for_one().sql
 
 
 def test_a_statement_that_unpacks_nothing_has_no_form_for_one() -> None:
