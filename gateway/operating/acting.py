@@ -94,7 +94,7 @@ def _on_many(run: Run, which: Which) -> int:
         return 0
     if counted.total and not run.yes:
         listing.show_groups(counted.groups, counted.now)
-        confirm(f"{run.action.value} {counted.total:,} entries?".capitalize(), yes=False)
+        confirm(f"{run.action.value.capitalize()} {_entries(counted.total)}?", yes=False)
     tally = Tally()
     try:
         if counted.total:
@@ -126,7 +126,11 @@ def _show_count(run: Run, counted: Counted) -> None:
         return
     if counted.groups:
         listing.show_groups(counted.groups, counted.now)
-    say(f"{counted.total:,} entries would be meant; nothing was done")
+    say(f"{_entries(counted.total)}; nothing was done")
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count:,} entries"
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def show_entries(entries: Iterable[Known]) -> None:
         table.add_row(
             Text(visible(event_id(known) or "")),
             Text(stored.route),
-            entry.state.value + (" ?" if entry.doubtful else ""),
+            entry.state.value + (", doubtful" if entry.doubtful else ""),
             str(entry.attempt),
             span(known.now - stored.received),
             _due(known),
@@ -82,7 +82,7 @@ def _due(known: Known) -> str:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in columns:
         number = name in ("tries", "entries")
         table.add_column(name, justify="right" if number else "left", overflow="fold")

@@ -125,7 +125,8 @@ def _claim_rows(known: Known) -> Iterable[tuple[str, str]]:
     yield "", _claim_means(claim, known.now)
     if claim.doubtful:
         yield "", _DOUBT
-    yield "attempt", str(claim.attempt)
+    if claim.state is not State.STORED:  # then the entry counts them
+        yield "attempt", str(claim.attempt)
     yield "first seen", when(claim.first_seen, known.now)
     if claim.lease_until is not None:
         yield "lease", when(claim.lease_until, known.now)
@@ -183,7 +184,7 @@ def _entry_means(entry: Entry, known: Known) -> str:
         lapsed = "its worker never came back: the next one sends it, marked"
         return lapsed if is_due else "a worker is sending it"
     if is_due:
-        return "due: sent as soon as the route has a slot free"
+        return "due: sent when the route has a slot free and its consumer is there"
     return f"waits for its next attempt, in {span(entry.due - known.now)}"
 
 

@@ -1,0 +1,85 @@
+"""Which event a command line means: the key is the one that the route would make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config import load, try_sample
+from gateway.operating import meant
+from gateway.operating.options import Event
+from gateway.sources import Unusable
+from tests.operating.rows import FILE
+
+PAYMENT = b"POST /hooks/payments HTTP/1.1\r\nHost: a\r\n\r\ntxn_id=T1&status=Paid"
+ACCOUNT = b'POST /hooks/accounts HTTP/1.1\r\nHost: a\r\nX-Account: a1\r\n\r\n{"id": 7}'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gateway.yaml").write_text(FILE)
+    (tmp_path / "payment.http").write_bytes(PAYMENT)
+    (tmp_path / "account.http").write_bytes(ACCOUNT)
+    (tmp_path / "blank.json").write_bytes(b'{"event_id": " "}')
+    return tmp_path
+
+
+def key(
+    *ids: str, route: str | None = None, body: str | None = None, hex_: str | None = None
+) -> str:
+    return meant.key(None, Event(ids, route, body, hex_)).hex()
+
+
+def made(folder: Path, route: str, raw: bytes) -> str | None:
+    loaded = load(folder / "gateway.yaml", env={}, variables_required=False)
+    return try_sample(loaded, route, raw).key
+
+
+def test_an_id_is_keyed_as_its_route_keys_it(folder: Path) -> None:
+    assert key("7", route="orders") == made(folder, "orders", b'{"event_id": 7}')
+    assert key("a,b", route="orders") == made(folder, "orders", b'{"event_id": "a,b"}')
+
+
+@pytest.mark.parametrize(
+    "ids", [("T1", "Paid"), ("T1", "v1", "Paid"), ("T1,Paid",), ("T1,v1,Paid",)], ids=",".join
+)
+def test_a_composite_id_is_its_parts_or_what_logs_and_lists_show(
+    folder: Path, ids: tuple[str, ...]
+) -> None:
+    assert key(*ids, route="payments") == made(folder, "payments", PAYMENT)
+
+
+def test_a_request_or_a_key_means_an_event_without_any_id(folder: Path) -> None:
+    account = made(folder, "accounts", ACCOUNT)
+    assert account is not None
+    assert key(body="account.http") == account
+    assert key(body="account.http", route="accounts") == account
+    assert key(hex_=account.upper()) == account
+
+
+UNUSABLE = [
+    (Event((), None, None, None), "name one event: its ID with --route, or --body FILE"),
+    (Event(("a",), "orders", None, "0" * 32), "name one event"),
+    (Event(("a",), None, None, None), "write --route NAME with it"),
+    (Event(("a",), "nope", None, None), "no route is called 'nope'; there is orders, payments"),
+    (Event((" ",), "orders", None, None), "a blank ID is no id"),
+    (Event(("a", "b"), "orders", None, None), "has 1 parts, in this order: json:/event_id"),
+    (Event(("T1",), "payments", None, None), "2 parts, in this order: form:txn_id form:status"),
+    (
+        Event(("7",), "accounts", None, None),
+        "an id of route accounts is one within header:X-Account of its delivery; write --body FILE",
+    ),
+    (Event((), None, None, "abc"), "--key: 'abc' is not a key; write its 32 hex digits"),
+    (Event((), None, "nope.json", None), "--body: nope.json: no such file or directory"),
+    (Event((), "orders", "blank.json", None), "--body blank.json: no usable id at json:/event_id"),
+    (Event((), None, "blank.json", None), "no route takes this host and path: 404; --route NAME"),
+]
+
+
+@pytest.mark.parametrize(("event", "said"), UNUSABLE, ids=lambda one: str(one)[:40])
+def test_a_line_that_means_no_event_says_what_to_write(event: Event, said: str) -> None:
+    with pytest.raises(Unusable) as caught:
+        meant.key(None, event)
+    assert said in str(caught.value)

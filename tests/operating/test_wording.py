@@ -1,0 +1,37 @@
+"""How times, secrets and refusals read."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.core.operating import Refusal
+from gateway.operating.refused import sentence
+from gateway.operating.wording import is_secret, span, visible, when
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.2, "0s"), (59.6, "1m"), (61, "1m 1s"), (3600, "1h"), (86_399, "23h 59m"),
+     (273_600, "3d 4h"), (86_460, "1d"), (-3, "0s")],
+)  # fmt: skip
+def test_a_span_is_told_in_its_two_largest_units(seconds: float, said: str) -> None:
+    assert span(seconds) == said
+
+
+def test_a_time_is_told_with_its_distance() -> None:
+    assert when(1_800_000_000, 1_800_000_060) == "2027-01-15T08:00:00Z, 1m ago"
+    assert when(1_800_000_060, 1_800_000_000) == "2027-01-15T08:01:00Z, in 1m"
+
+
+def test_what_is_not_printable_is_escaped_and_the_rest_is_left() -> None:
+    assert visible("évt\n\x1b\udc80\u202e") == "évt\\n\\x1b\\udc80\\u202e"
+
+
+@pytest.mark.parametrize("name", [b"Cookie", b"AUTHORIZATION", b"X-Api-Key", b"Stripe-Signature"])
+def test_a_header_that_opens_doors_is_a_secret(name: bytes) -> None:
+    assert is_secret(name)
+    assert not is_secret(b"Content-Type")
+
+
+def test_every_refusal_has_words() -> None:
+    assert all(map(sentence, Refusal))
