@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.core import claim, inbox
 from gateway.core.claim import Arrival, Ask, Claim, Held, Seen, Settled, Settlement, State
@@ -28,6 +28,8 @@ class Row:
 
     entry: Entry
     offer: Offer
+    ordered_after: int | None = None
+    """So many attempts had been made when a person had it sent once more."""
 
 
 class MemoryClaims:
@@ -107,7 +109,9 @@ class MemoryClaims:
             entry = inbox.lease(row.entry, self.rows.get(digest), token, seconds, self.now)
             if entry is not None:
                 row.entry = entry
-                taken.append(_leased(row.offer, entry, self.now, took_over=lapsed))
+                by_order = row.ordered_after == entry.attempt - 1
+                leased = _leased(row.offer, entry, self.now, took_over=lapsed)
+                taken.append(leased._replace(by_order=by_order))
         return taken
 
     async def conclude(self, conclusion: Conclusion) -> Settled:
@@ -126,6 +130,20 @@ class MemoryClaims:
         if revived and entry is not None:
             self._keep(offer, None, entry)
         return revived
+
+    def put(self, offer: Offer, due: float) -> None:
+        """An event that was stored by somebody, some time ago."""
+        row, entry, _ = inbox.accept(None, None, offer, self.now)
+        assert row is not None
+        assert entry is not None
+        self.rows[offer.key.digest] = row
+        self.entries[offer.key.digest] = Row(replace(entry, due=due), offer)
+
+    def redrive(self, key: EventKey) -> None:
+        """A person has an entry sent once more."""
+        row = self.entries[key.digest]
+        row.entry = replace(row.entry, state=EntryState.PENDING, since=self.now, due=self.now)
+        row.ordered_after = row.entry.attempt
 
     async def due(self, routes: Iterable[str]) -> frozenset[str]:
         wanted = frozenset(routes)

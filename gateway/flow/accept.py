@@ -27,7 +27,7 @@ from gateway.core.inbox import (
 )
 from gateway.core.route import OnStoreDown, Route
 from gateway.flow.arrive import Arriving
-from gateway.flow.bypass import without_store
+from gateway.flow.bypass import REFUSED, without_store
 from gateway.flow.deliver import Deliverer
 from gateway.flow.forward import Sender
 from gateway.flow.notes import Event, Notes
@@ -74,20 +74,27 @@ class InboxRoute:
         try:
             return await self._accept(event)
         except StoreAway as away:
-            if away.undecided and self.route.on_store_down is OnStoreDown.REFUSE:
-                self._hand_back(event)
+            if self.route.on_store_down is OnStoreDown.REFUSE:
+                if away.undecided:
+                    self._withdraw(event)
+                return REFUSED
             landing = await without_store(
                 self.route, self._sender, self._notes, self._shared, event, away
             )
             return landing.answer
 
-    def _hand_back(self, event: Event) -> None:
-        """It may be stored all the same, leased by us, who will not send it: free it, unmarked."""
-        conclusion = Conclusion(
+    def _withdraw(self, event: Event) -> None:
+        """Give back what may be ours without our knowing: a claim, or an entry that nobody sends.
+
+        Nothing was sent under either, so neither is left in doubt.
+        """
+        claimed = event.ending(self.route, Ending.RELEASE)
+        leased = Conclusion(
             event.key, self.route.name, event.token, event.fingerprint,
             EntryEnding.HAND_BACK, False, 0.0, "not begun",
         )  # fmt: skip
-        self._shared.recorder.withdraw(conclusion, self._clock() + self.route.lease)
+        lease_end = self._clock() + self.route.lease
+        self._shared.recorder.withdraw(claimed, leased, lease_end=lease_end)
 
     async def _accept(self, event: Event) -> Answer:
         began, has_room = self._clock(), self._shared.room.has_room(self.route)
@@ -142,22 +149,23 @@ class InboxRoute:
             case (Seen() as seen, met_live):
                 self._notes.duplicate(event, seen, met_live=met_live)
                 return await self._replays.duplicate(event)
-            case (Won() as won, lease_end):
-                return await self._store(event, won, lease_end)
+            case (Won() as won, _):
+                return await self._store(event, won)
 
-    async def _store(self, event: Event, won: Won, lease_end: float) -> Answer:
+    async def _store(self, event: Event, won: Won) -> Answer:
+        self._shared.at("after_claim")
         self._notes.won(event, won)
         offer, has_slot = self._offer(event)
         began, stored = self._clock(), False
         try:
             stored = await self._shared.inbox.store(offer, within=ARRIVE_WITHIN)
+        except StoreAway as away:
+            if not away.undecided:  # else it is done for whatever of it is undecided
+                self._withdraw(event)
+            raise
         finally:
-            if not stored:
-                if has_slot:
-                    self._deliverer.give_back()
-                # Of no effect if it was stored all the same: then its lease lapses.
-                ending = event.ending(self.route, Ending.RELEASE)
-                self._shared.recorder.withdraw(ending, lease_end)
+            if has_slot and not stored:
+                self._deliverer.give_back()
         if not stored:
             return Busy(RETRY_AFTER)
         return self._owe(event, won.attempt, won.now, began, offer, doubtful=won.doubtful)

@@ -29,7 +29,7 @@ async def without_store(
     lease_end = shared.clock() + route.lease
     if route.on_store_down is OnStoreDown.REFUSE:
         if away.undecided:
-            recorder.withdraw(event.ending(route, Ending.RELEASE), lease_end)
+            recorder.withdraw(event.ending(route, Ending.RELEASE), lease_end=lease_end)
         return Landing(REFUSED, Told(REFUSED, durable=False))
     result = await sender.send(event.delivery, sender.marks(event.key, 1, doubtful=True))
     answer = answer_to(result, Verdict.BYPASSED)
@@ -41,5 +41,5 @@ async def without_store(
         later = Told(Duplicate(route.duplicate_reply, None), durable=True)
         return Landing(answer, told_of(result, answer, durable=True), pending, later)
     if away.undecided:
-        recorder.withdraw(ending, lease_end)
+        recorder.withdraw(ending, lease_end=lease_end)
     return Landing(answer, told_of(result, answer, durable=False))

@@ -106,7 +106,7 @@ class ObserveRoute:
             case Held() | StoreAway() if delivered:
                 self._shared.recorder.record_later(ending, lease_end)
             case StoreAway(undecided=True):
-                self._shared.recorder.withdraw(ending, lease_end)
+                self._shared.recorder.withdraw(ending, lease_end=lease_end)
             case Seen() | Held() | StoreAway():
                 pass  # completed already, or nothing of ours to end
             case _:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from gateway.core.claim import Ending, Settled, Settlement, StoreAway
 from gateway.core.inbox import Conclusion, EntryEnding
@@ -63,16 +63,16 @@ class Recorder:
             self._note(settlement, await self._tell(settlement), changed)
         except StoreAway as away:
             log.warning("settle_postponed", extra=_fields(settlement, why=str(away)))
-            return self._later(settlement, lease_end, changed)
+            return self._later(settlement, lease_end, lambda: self._is_settled(settlement, changed))
         return None
 
     def record_later(self, settlement: Ended, lease_end: float) -> Pending | None:
         """The same, all of it in the background, for a holder that may not have held the claim."""
-        return self._later(settlement, lease_end)
+        return self._later(settlement, lease_end, lambda: self._is_settled(settlement, None))
 
-    def withdraw(self, settlement: Ended, lease_end: float) -> None:
-        """Give back a claim that may have been made without our knowing."""
-        self._later(settlement, lease_end, until_it_hits=True)
+    def withdraw(self, *endings: Ended, lease_end: float) -> None:
+        """Give back what may have been made without our knowing: one of these hits it."""
+        self._later(endings[0], lease_end, lambda: self._hits(endings))
 
     async def drain(self, within: float) -> int:
         """Wait for what is pending; returns how many settlements were given up."""
@@ -87,46 +87,30 @@ class Recorder:
         return self.pending
 
     def _later(
-        self,
-        settlement: Ended,
-        lease_end: float,
-        changed: Callable[[], None] | None = None,
-        *,
-        until_it_hits: bool = False,
+        self, settlement: Ended, lease_end: float, once: Callable[[], Awaitable[bool]]
     ) -> Pending | None:
-        """`changed` is None for whoever may not have held what is settled."""
         if self.pending >= MOST_PENDING:
             log.error("settlement_dropped", extra=_fields(settlement, why="too many are pending"))
             return None
         self.pending += 1
         ended: Pending = asyncio.get_running_loop().create_future()
-        self._spawn(
-            self._repeat(settlement, lease_end, ended, changed, until_it_hits=until_it_hits)
-        )
+        until = float("inf") if _is_success(settlement) else lease_end
+        self._spawn(self._repeat(once, until, ended))
         return ended
 
     async def _repeat(
-        self,
-        settlement: Ended,
-        lease_end: float,
-        ended: Pending,
-        changed: Callable[[], None] | None,
-        *,
-        until_it_hits: bool,
+        self, once: Callable[[], Awaitable[bool]], until: float, ended: Pending
     ) -> None:
+        """`once` says whether nothing is left to do."""
         pause = FIRST_PAUSE
         try:
             while True:
                 try:
-                    settled = await self._tell(settlement)
+                    if await once():
+                        return
                 except StoreAway:
                     pass
-                else:
-                    if settled.changed or not until_it_hits:
-                        if changed is not None:
-                            self._note(settlement, settled, changed)
-                        return
-                if not _is_success(settlement) and self._clock() > lease_end:
+                if self._clock() > until:
                     return
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
@@ -134,6 +118,18 @@ class Recorder:
             self.pending -= 1
             self._progress.set()
             ended.set_result(None)
+
+    async def _is_settled(self, settlement: Ended, changed: Callable[[], None] | None) -> bool:
+        settled = await self._tell(settlement)
+        if changed is not None:
+            self._note(settlement, settled, changed)
+        return True
+
+    async def _hits(self, endings: Iterable[Ended]) -> bool:
+        for ending in endings:
+            if (await self._tell(ending)).changed:
+                return True
+        return False
 
     async def _tell(self, settlement: Ended) -> Settled:
         if isinstance(settlement, Conclusion):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.core.route import Mode
 from tests.flow.world import MakeWorld, World
 from tests.swallowed import watched_loop as watched_loop
 
@@ -28,3 +29,9 @@ async def make_world() -> AsyncIterator[MakeWorld]:
 @pytest.fixture
 async def world(make_world: MakeWorld) -> World:
     return make_world()
+
+
+@pytest.fixture
+async def inbox(make_world: MakeWorld) -> World:
+    """A route that stores first."""
+    return make_world(mode=Mode.INBOX)

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from gateway.core.answer import Reason, Verdict
 from gateway.core.claim import Arrival, Ask, Held, Seen, Settled, Settlement, StoreAway
@@ -21,6 +22,14 @@ from gateway.core.inbox import (
 )
 from gateway.core.retention import Shape
 from tests.fakes import MemoryClaims
+
+
+class Failure(Enum):
+    """How the store fails one call."""
+
+    AWAY = auto()
+    REQUEST_LOST = auto()
+    REPLY_LOST = auto()
 
 
 @dataclass
@@ -74,7 +83,14 @@ class Shop:
         self.claims = claims
         self.away = False
         self.settle_away = False
+        self.leases_away = False
+        self.storing_fails: Failure | None = None
+        """How a claim cannot be given to the inbox."""
+        self.revivals_away = False
         self.replies_lost = 0
+        """So many calls take effect, and nobody learns of it."""
+        self.requests_lost = 0
+        """So many calls take no effect, and nobody learns of it."""
         self.patience: list[float] = []
         """How long each arrival would have waited, in seconds."""
         self.slowness = 0.0
@@ -83,6 +99,7 @@ class Shop:
     async def arrive(self, ask: Ask, *, within: float) -> Arrival:
         self.patience.append(within)
         self._here()
+        self._lose_request()
         await asyncio.sleep(self.slowness)
         arrival = await self.claims.arrive(ask, within=within)
         self._lose_reply()
@@ -97,20 +114,28 @@ class Shop:
         self, offer: Offer, *, has_room: bool, within: float
     ) -> Accepted | Seen | Held | Unclaimed:
         self._here()
+        self._lose_request()
         told = await self.claims.accept(offer, has_room=has_room, within=within)
         self._lose_reply()
         return told
 
     async def store(self, offer: Offer, *, within: float) -> bool:
         self._here()
+        if self.storing_fails is Failure.AWAY:
+            raise StoreAway("away")
+        if self.storing_fails is Failure.REQUEST_LOST:
+            raise StoreAway("the request was lost", undecided=True)
         stored = await self.claims.store(offer, within=within)
-        self._lose_reply()
+        if self.storing_fails is Failure.REPLY_LOST:
+            raise StoreAway("the reply was lost", undecided=True)
         return stored
 
     async def lease(
         self, route: str, most: int, token: int, seconds: float, *, newest: bool
     ) -> list[Leased]:
         self._here()
+        if self.leases_away:
+            raise StoreAway("away")
         return await self.claims.lease(route, most, token, seconds, newest=newest)
 
     async def conclude(self, conclusion: Conclusion) -> Settled:
@@ -120,6 +145,8 @@ class Shop:
 
     async def revive(self, offer: Offer) -> bool:
         self._here()
+        if self.revivals_away:
+            raise StoreAway("away")
         return await self.claims.revive(offer)
 
     async def due(self, routes: Iterable[str]) -> frozenset[str]:
@@ -135,6 +162,11 @@ class Shop:
     def _here(self) -> None:
         if self.away:
             raise StoreAway("away")
+
+    def _lose_request(self) -> None:
+        if self.requests_lost:
+            self.requests_lost -= 1
+            raise StoreAway("the request was lost", undecided=True)
 
     def _lose_reply(self) -> None:
         if self.replies_lost:

@@ -13,7 +13,9 @@ from typing import Any
 import orjson
 
 from gateway.core.answer import Answer, Answered, Unanswered
+from gateway.core.claim import Claim
 from gateway.core.event import Delivery, EventKey
+from gateway.core.inbox import Entry
 from gateway.core.keying import Reading, fingerprint
 from gateway.core.location import Json
 from gateway.core.outcome import Outcome
@@ -90,16 +92,17 @@ class World:
         self.steps: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
+        self._skipped = 0.0
         self.prober = ScriptedConsumer()
         self.room = Room()
-        self.recorder = Recorder(self.shop, self.shop, self.counted, self._loop.time, self._spawn)
+        self.recorder = Recorder(self.shop, self.shop, self.counted, self.clock, self._spawn)
         self.flights = Flights()
         self.route = replace(ROUTE, **changes)
         self.receiver, self.deliverer = self.wired(self.route)
 
     def wired(self, route: Route) -> tuple[Receiver, Deliverer]:
-        reach = Reach(route, self._loop.time)
-        sender = Sender(route, self.consumer, (), self.counted, self._loop.time, reach)
+        reach = Reach(route, self.clock)
+        sender = Sender(route, self.consumer, (), self.counted, self.clock, reach)
         return wire(route, sender, self.prober, self.shared)
 
     def receiving(self, route: Route) -> Receiver:
@@ -115,7 +118,7 @@ class World:
             flights=self.flights,
             recorder=self.recorder,
             counts=self.counted,
-            clock=self._loop.time,
+            clock=self.clock,
             dice=lambda: next(TOKENS),
             jitter=lambda: 0.0,
             spawn=self._spawn,
@@ -146,9 +149,32 @@ class World:
         assert isinstance(key, EventKey)
         return key
 
+    def entry(self, event_id: str = "evt_1") -> Entry:
+        """What the inbox has of an event."""
+        entry = self.shop.claims.entry(self.key(event_id))
+        assert entry is not None
+        return entry
+
+    def claim(self, event_id: str = "evt_1") -> Claim:
+        return self.shop.claims.rows[self.key(event_id).digest]
+
+    def clock(self) -> float:
+        """Monotonic seconds of this process."""
+        return self._loop.time() + self._skipped
+
     def wait(self, seconds: float) -> None:
         """Time passes in the store."""
         self.shop.claims.now += seconds
+
+    def pass_by(self, seconds: float) -> None:
+        """Time passes in the store and in this process."""
+        self.wait(seconds)
+        self._skipped += seconds
+
+    async def work(self) -> None:
+        """Deliver what is due, and what becomes due by that."""
+        self.deliverer.wake()
+        await self.settled()
 
     async def settled(self) -> None:
         """Until nothing is recorded in the background any more."""
