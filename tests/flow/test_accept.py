@@ -10,6 +10,7 @@ import pytest
 
 from gateway.core.answer import Acknowledged, Duplicate, Reason, Verdict
 from gateway.core.claim import State
+from gateway.core.event import EventKey
 from gateway.core.inbox import EntryState, Offer
 from gateway.core.outcome import Ambiguous, Outcome, Unreached
 from gateway.core.retention import Shape
@@ -24,9 +25,10 @@ from tests.rig.deadline import eventually
 
 def backlog(world: World, entries: int) -> None:
     """So many entries that have been due for a while, the newest for a second."""
+    old = delivery("old")
     for n in range(entries):
-        key = World.key(f"old_{n}")
-        offer = Offer(key, "orders", 1, 0, delivery(f"old_{n}"), EntryState.PENDING, LEASE)
+        key = EventKey(n.to_bytes(16, "big"), f"old_{n}")
+        offer = Offer(key, "orders", 1, 0, old, EntryState.PENDING, LEASE)
         world.shop.claims.put(offer, due=world.shop.claims.now - entries + n)
 
 
