@@ -146,6 +146,14 @@ class Gateway:
         assert reply.status == 200, reply
         return Samples(reply.body.decode())
 
+    async def counts(self, name: str, at_least: float = 1, **labels: str) -> None:
+        """Waits until a sample, or the sum of several, is as large."""
+
+        async def large() -> bool:
+            return (await self.scrape()).total(name, **labels) >= at_least
+
+        await eventually(large, within=20, what=f"{name}{labels} >= {at_least}")
+
     async def send(self, raw: bytes, *, within: float = 30.0) -> sender.Reply:
         return await sender.send(self.address, raw, within=within)
 
