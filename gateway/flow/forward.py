@@ -36,9 +36,7 @@ class Sender:
         upstream = route.upstream
         self._host = None if upstream.host_header is None else upstream.host_header.encode()
         self._authority = upstream.authority.encode()
-        self._slow = float("inf")
-        if route.promise is not None and route.promise.timeout is not None:
-            self._slow = route.promise.timeout.total_seconds()
+        self._slow = patience(route)
 
     def marks(self, key: EventKey, attempt: int, *, doubtful: bool) -> Marks:
         """What a forward of an event says about itself."""
@@ -73,6 +71,15 @@ class Sender:
         )
         self._reach.told(result)
         return result
+
+
+def patience(route: Route) -> float:
+    """Seconds that the provider waits for a forward; endless where it is answered before that."""
+    promise, after = route.promise, route.acknowledge_after
+    if promise is None or promise.timeout is None or route.mode is Mode.INBOX:
+        return float("inf")
+    timeout = promise.timeout.total_seconds()
+    return timeout if after is None or after >= timeout else float("inf")
 
 
 def answer_to(result: Outcome, verdict: Verdict, *, visible: bool = True) -> Answer:

@@ -6,15 +6,17 @@ import asyncio
 import logging
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from gateway.core.answer import Busy, Reason
-from gateway.flow.forward import Sender
+from gateway.core.route import Mode
+from gateway.flow.forward import Sender, patience
 from gateway.flow.modes import wire
 from gateway.flow.reach import Reach
 from tests.flow.consumer import says
-from tests.flow.world import MakeWorld, World, delivery, fingerprints_differ
+from tests.flow.world import ROUTE, MakeWorld, World, delivery, fingerprints_differ
 
 
 async def test_another_body_is_counted_once_however_long_its_delivery_waits(
@@ -78,3 +80,20 @@ async def test_a_delivery_is_a_line_only_where_that_is_asked_for(
     quiet, _ = wire(world.route, sender, None, shared)
     await quiet.receive(delivery("evt_2"))
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("changes", "waits"),
+    [
+        ({}, 1.4),
+        ({"mode": Mode.OBSERVE}, 1.4),
+        ({"acknowledge_after": 1.5}, 1.4),
+        ({"acknowledge_after": 1.3}, float("inf")),
+        ({"mode": Mode.INBOX}, float("inf")),
+        ({"promise": None}, float("inf")),
+    ],
+)
+def test_a_forward_is_slow_only_where_a_provider_waits_for_it(
+    changes: dict[str, Any], waits: float
+) -> None:
+    assert patience(replace(ROUTE, **changes)) == waits
