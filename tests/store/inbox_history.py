@@ -48,11 +48,16 @@ class History:
     """One of them. Every step compares answers, and all rows after it."""
 
     def __init__(
-        self, seed: int, store: OpenStore, sql: asyncpg.Connection, clock: DatabaseClock
+        self,
+        seed: int,
+        store: OpenStore,
+        sql: asyncpg.Connection,
+        clock: DatabaseClock,
+        keys: int = KEYS,
     ) -> None:
         self.dice = random.Random(seed)
         self.store, self.sql, self.clock = store, sql, clock
-        self.keys = [fresh_key(f"evt_{seed}_{n}") for n in range(KEYS)]
+        self.keys = [fresh_key(f"evt_{seed}_{n}") for n in range(keys)]
         self.model = Model(self.keys)
         self.tokens: dict[EventKey, list[int]] = {key: [] for key in self.keys}
         self.steps: list[str] = []
@@ -79,7 +84,7 @@ class History:
 
     async def settle(self) -> None:
         """Present and past holders end their claims."""
-        endings = self.dice.choices(list(Ending), [1, 2, 2], k=KEYS)
+        endings = self.dice.choices(list(Ending), [1, 2, 2], k=len(self.keys))
         asks = [self.ask(key, 1.0) for key in self.some()]
         await self.end([settlement(*both) for both in zip(asks, endings, strict=False)])
 
@@ -103,7 +108,9 @@ class History:
     async def lease(self) -> None:
         token, seconds = fresh_token(), self.dice.choice(LEASES)
         self.note("lease", self.keys, seconds)
-        leased = await self.store.lease(KEYS, token, seconds, newest=self.dice.random() < 0.5)
+        leased = await self.store.lease(
+            len(self.keys), token, seconds, newest=self.dice.random() < 0.5
+        )
         taken = {entry.key: entry for entry in leased}
         for key in self.keys:
             before = self.model.lease(key, token, seconds, self.now)
@@ -202,7 +209,7 @@ class History:
         return self.clock.now
 
     def some(self) -> list[EventKey]:
-        return self.dice.sample(self.keys, self.dice.randint(1, KEYS))
+        return self.dice.sample(self.keys, self.dice.randint(1, len(self.keys)))
 
     def used(self, key: EventKey, again: float) -> int:
         """A token for this key, an old one as often as `again` says."""

@@ -74,7 +74,7 @@ def machine(room: Room) -> type[RuleBasedStateMachine]:
         def __init__(self) -> None:
             super().__init__()
             room.run(room.sql.execute("truncate dedup.claims, dedup.entries"))
-            self.history = History(0, room.store, room.sql, room.clock)
+            self.history = History(0, room.store, room.sql, room.clock, keys=1)
 
         def takes(self, step: str, dice: random.Random) -> None:
             self.history.dice = dice
@@ -115,8 +115,9 @@ def live(server: str, examples: int, steps: int) -> None:
         room.loop.close()
 
 
+@pytest.mark.timeout(600)  # when it fails, hypothesis looks for the shortest story for minutes
 def test_no_short_story_tells_the_sql_and_the_model_apart(postgres_dsn: str) -> None:
-    live(postgres_dsn, examples=40, steps=20)
+    live(postgres_dsn, examples=60, steps=25)
 
 
 @pytest.mark.soak
