@@ -10,6 +10,7 @@ What a batch promises about its neighbours:
   alone. A culprit behind a lock then waits in a lane of its own, out of everybody's way.
 * A lane whose connection hangs is only one of several. Every call fails at its own deadline,
   wherever it is, and says whether something of it may still take effect.
+* A heavy one travels apart, too.
 * What is safe to repeat is repeated while a caller still waits: `send` must be idempotent.
 """
 
@@ -29,8 +30,8 @@ Result = TypeVar("Result")
 
 # More keys than this do not get cheaper by the key, and a refused batch takes longer to cut up.
 LARGEST = 512
-# Bytes that travel together. A statement's time is for all of it: behind four small bodies' worth
-# nobody waits noticeably, and what is larger than this by itself travels alone.
+# Bytes that travel together: a tenth of a second's worth on a busy machine of two cores, or less.
+# What is larger by itself would have everybody wait, and goes where the locked rows go.
 HEAVIEST = 4 * 1024 * 1024
 LANES = 2
 # How precisely a deadline is kept while calls wait, in seconds. One timer for all of them, since
@@ -123,6 +124,8 @@ class Batch(Generic[Item, Result]):
 
     def call(self, key: bytes, item: Item, within: float) -> asyncio.Future[Result]:
         """Queue one item. The future raises StoreAway after `within` seconds at the latest."""
+        if self._weigh and self._apart and self._weigh(item) > HEAVIEST:
+            return self._apart.call(key, item, within)
         future: asyncio.Future[Result] = self._loop.create_future()
         call = Call(key, item, self._clock() + within, future)
         if self._closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import asyncpg
@@ -168,20 +169,41 @@ async def test_bodies_travel_together_up_to_a_few_megabytes_and_large_ones_alone
     assert store.sizes("store") == [1, 1, 1, 1]
 
 
+async def slow_down(sql: asyncpg.Connection, seconds: float) -> None:
+    """From now on the disk takes so long for each large body."""
+    await sql.execute(f"""
+        create function dedup.slow() returns trigger language plpgsql as
+            'begin perform pg_sleep({seconds}); return new; end';
+        create trigger slow before insert on dedup.entries
+            for each row when (octet_length(new.body) > 1000) execute function dedup.slow();
+    """)
+
+
 async def test_a_large_body_has_the_time_that_its_bytes_need(
     stores: Stores, sql: asyncpg.Connection
 ) -> None:
-    """On a store that takes two seconds for it, which would pass for one that is away."""
+    """Two seconds, after which any other statement would pass for a store that is away."""
     store = await stores.open()
-    await sql.execute("""
-        create function dedup.slow() returns trigger language plpgsql as
-            'begin perform pg_sleep(2.0); return new; end';
-        create trigger slow before insert on dedup.entries
-            for each row execute function dedup.slow();
-    """)
+    await slow_down(sql, 2.0)
     delivery = DELIVERY._replace(body=bytes(25 << 20))
     assert isinstance(await store.accept(fresh_offer(delivery=delivery)), Accepted)
     assert not store.errors
+
+
+async def test_small_offers_do_not_wait_for_large_ones(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    await slow_down(sql, 2.0)
+    delivery = DELIVERY._replace(body=bytes(16 << 20))
+    large = [
+        asyncio.ensure_future(store.accept(fresh_offer(delivery=delivery), 15.0)) for _ in "12"
+    ]
+    await asyncio.sleep(0)
+    told = await at_once(store.accept(fresh_offer(), 15.0) for _ in range(3))
+    assert all(isinstance(t, Accepted) for t in told)
+    assert not any(waiting.done() for waiting in large)
+    assert all(isinstance(told, Accepted) for told in await asyncio.gather(*large))
 
 
 @pytest.mark.parametrize("newest", [False, True])
