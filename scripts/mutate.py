@@ -1,4 +1,4 @@
-"""Break the rules of claims on purpose, one at a time, and see that tests notice.
+"""Break the rules of claims and entries on purpose, one at a time, and see that tests notice.
 
     python scripts/mutate.py            all edits
     python scripts/mutate.py doubt      those with "doubt" in their name
@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SQL = "gateway/store/claims.sql"
+INBOX = "gateway/store/inbox.sql"
 CORE = "gateway/core/claim.py"
 COPIED = ("gateway", "tests", "deploy", "pyproject.toml")
 # The tests of the rules. Faults, migrations and health are about other things and take longest.
@@ -29,17 +30,27 @@ TESTS = {
     SQL: [
         "tests/store/test_histories.py",
         "tests/store/test_agreement.py",
+        "tests/store/test_entry_agreement.py",
         "tests/store/test_statements.py",
         "tests/store/test_races.py::"
         "test_of_twelve_replicas_exactly_one_wins_each_event_first_and_at_each_take_over",
         "tests/store/test_races.py::"
         "test_a_claim_that_waits_for_anothers_insert_gets_what_becomes_of_it",
     ],
+    INBOX: [
+        "tests/store/test_inbox.py",
+        "tests/store/test_entries.py",
+        "tests/store/test_entry_agreement.py",
+        "tests/store/test_inbox_statements.py",
+    ],
 }
 # Enough to see whether more than one test notices; after that an edit only costs time.
 MOST_FAILURES = 3
 # What no edit of a rule can break, and what takes long.
-LEFT_OUT = "not primary_key and not kept_for_people and not keep_ids"
+LEFT_OUT = (
+    "not primary_key and not kept_for_people and not keep_ids and not however_much_waits"
+    " and not large"
+)
 # Two at once: each brings a Postgres of its own, and two cores are what a small machine has.
 AT_ONCE = 2
 TIME_LIMIT = 300
@@ -79,11 +90,22 @@ EDITS = [
          " where c.state not in ('d', 'D')\n", " where c.state in ('r', 'R')\n"),
     Edit("complete: twice", SQL, " where c.state not in ('d', 'D')\n", ""),
     Edit("complete: gone row not brought back", SQL,
-         "  from asked a\n order by a.key\non conflict (key) do update",
-         "  from asked a\n where exists (select from dedup.claims g where g.key = a.key)\n"
+         "  left join owed o on o.key = a.key\n order by a.key\non conflict (key) do update",
+         "  left join owed o on o.key = a.key\n"
+         " where exists (select from dedup.claims g where g.key = a.key)\n"
          " order by a.key\non conflict (key) do update"),
     Edit("complete: doubt forgotten", SQL,
-         "(case when c.state in ('c', 'r', 's') then 'd' else 'D' end)", "('d')"),
+         "(case when c.state in ('c', 'r', 's') and excluded.state = 'd' then 'd'\n"
+         "                       else 'D' end)", "('d')"),
+    Edit("complete: doubt of the entry forgotten", SQL,
+         "when c.state in ('c', 'r', 's') and excluded.state = 'd' then",
+         "when c.state in ('c', 'r', 's') then"),
+    Edit("complete: attempts of the entry forgotten", SQL,
+         "nullif(greatest(excluded.attempt, c.attempt), 1)", "nullif(c.attempt, 1)"),
+    Edit("complete: entry left open", SQL,
+         "   where e.key = a.key\n     and e.state <> 'd'\n", "   where false\n"),
+    Edit("complete: late for whoever has the lease", SQL, "o.token = a.token and", "false and"),
+    Edit("complete: never late for an entry", SQL, "o.token = a.token and o.state = 'l'", "true"),
     Edit("arrive: <= for < at the lease", SQL, "c.until < now()", "c.until <= now()", 2),
     Edit("arrive: lease not compared", SQL, LAPSED, "c.state in ('c', 'C')", 2),
     Edit("arrive: lapsed never opens", SQL, LAPSED, "false", 2),
@@ -108,6 +130,71 @@ EDITS = [
     Edit("take_over: attempts not counted", SQL, "= c.attempt + 1", "= c.attempt"),
     Edit("take_over: fingerprint of the first one kept", SQL,
          "       fingerprint = a.fingerprint\n", "       fingerprint = c.fingerprint\n"),
+    Edit("accept: room not asked for", INBOX,
+         "   where a.has_room\n     and not exists", "   where not exists"),
+    Edit("accept: doubt forgotten", INBOX, "(case when a.doubtful then 'S' else 's' end)", "('s')"),
+    Edit("accept, store: an owed entry is overwritten", INBOX,
+         "   where e.state in ('d', 'x', 'o')\n", "", 2),
+    Edit("accept, store: an entry that is over stays", INBOX,
+         "   where e.state in ('d', 'x', 'o')\n", "   where false\n", 2),
+    Edit("store: token fence dropped", INBOX,
+         "     and c.token = a.token\n     and c.state in ('c', 'C')\n  returning",
+         "     and c.state in ('c', 'C')\n  returning"),
+    Edit("store: doubt of the claim forgotten", INBOX,
+         "when c.state = 'c' and not a.doubtful then", "when not a.doubtful then"),
+    Edit("store: doubt of the offer forgotten", INBOX,
+         "when c.state = 'c' and not a.doubtful then", "when c.state = 'c' then"),
+    Edit("store: own entry not recognised", INBOX,
+         "on e.key = a.key and e.token = a.token", "on e.key = a.key and false"),
+    Edit("store: anybody's entry taken for the own", INBOX,
+         "on e.key = a.key and e.token = a.token", "on e.key = a.key"),
+    Edit("store: attempt not handed on", INBOX,
+         "m.attempt - (a.state <> 'l')::int4", "(a.state = 'l')::int4"),
+    Edit("store: attempt counted although nobody leased it", INBOX,
+         "m.attempt - (a.state <> 'l')::int4", "m.attempt"),
+    Edit("lease: <= for < at the end of a lease", INBOX,
+         "     and (e.state = 'p' or e.due < now())\n", "", 2),
+    Edit("lease: < for <= at the end of a pause", INBOX,
+         "     and e.due <= now()\n     and (e.state = 'p' or e.due < now())\n",
+         "     and e.due < now()\n", 2),
+    Edit("lease: due time not compared", INBOX,
+         "     and e.due <= now()\n     and (e.state = 'p' or e.due < now())\n", "", 2),
+    Edit("lease: lapsed lease is no doubt", INBOX,
+         "doubtful = e.doubtful or f.state = 'l'", "doubtful = e.doubtful", 2),
+    Edit("lease: doubt forgotten", INBOX,
+         "doubtful = e.doubtful or f.state = 'l'", "doubtful = f.state = 'l'", 2),
+    Edit("lease: attempt not counted", INBOX, " = e.attempt + 1", " = e.attempt", 2),
+    Edit("lease: old token stays", INBOX, "       token    = $3,\n",
+         "       token    = coalesce(e.token, $3),\n", 2),
+    Edit("lease: completed events are sent", INBOX,
+         "c.key = e.key and c.state in ('d', 'D')) as over", "false) as over", 2),
+    Edit("lease: completed events stay due", INBOX, "     and d.over\n", "     and false\n", 2),
+    Edit("lease: locked rows are waited for", INBOX, "for update of e skip locked",
+         "for update of e", 2),
+    Edit("lease: newest for oldest", INBOX, "   order by e.due\n   limit $2\n     for update of e",
+         "   order by e.due desc\n   limit $2\n     for update of e"),
+    Edit("lease: oldest for newest", INBOX, "   order by e.due desc\n", "   order by e.due\n"),
+    Edit("lease: any number of bytes", INBOX, "(f.bytes <= $5 or f.n = 1)",
+         "(f.bytes <= $5 or true)", 2),
+    Edit("lease: nothing that is larger alone", INBOX, "(f.bytes <= $5 or f.n = 1)",
+         "f.bytes <= $5", 2),
+    Edit("lease: an order outlives its attempt", INBOX,
+         "o.at = e.since and o.attempt = e.attempt - 1", "o.at = e.since", 2),
+    Edit("put_back: token fence dropped", INBOX, "   and e.token = a.token\n   and e.state = 'l'\n",
+         "   and e.state = 'l'\n"),
+    Edit("put_back: state fence dropped", INBOX,
+         "   and e.state = 'l'\nreturning a.n::int4;", "returning a.n::int4;"),
+    Edit("put_back: doubt forgotten", INBOX, "e.doubtful or a.doubtful", "a.doubtful"),
+    Edit("put_back: doubt not recorded", INBOX, "e.doubtful or a.doubtful", "e.doubtful"),
+    Edit("put_back: unsent is counted", INBOX, "e.attempt - a.unsent::int4", "e.attempt"),
+    Edit("put_back: pause forgotten", INBOX, "now() + a.pause * interval '1 second'", "now()"),
+    Edit("revive: whatever it is", INBOX, "   and e.state = 'x'\nreturning e.key;",
+         "returning e.key;"),
+    Edit("revive: old age", INBOX, "set state = 'p', due = now(), since = now(),",
+         "set state = 'p', due = now(),"),
+    Edit("revive: old bytes", INBOX, "headers = $8, body = $9", "headers = $8, body = e.body"),
+    Edit("forget: what is still owed", INBOX, "     and e.state in ('d', 'o')\n", ""),
+    Edit("forget: too early", INBOX, "e.settled < now() -", "e.settled < now() - 0 *"),
     Edit("core: <= for < at the lease", CORE, "self.lease_until < now", "self.lease_until <= now"),
     Edit("core: lapsed never opens", CORE,
          "return self.state is State.RELEASED or self.is_lapsed(now)",
