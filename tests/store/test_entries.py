@@ -144,3 +144,14 @@ async def test_a_redriven_entry_is_leased_by_order_until_an_attempt_counts(
     (third,) = await store.lease()
     assert [one.by_order for one in (first, second, third)] == [True, True, False]
     assert [one.attempt for one in (first, second, third)] == [2, 2, 3]
+
+
+async def test_what_a_pooler_forgot_is_asked_again(stores: Stores) -> None:
+    store = await stores.open()
+    await store.accept(fresh_offer())
+    await store.lease(0)
+    connection = await store.inner._sessions.take()
+    await connection.execute("deallocate all")
+    store.inner._sessions.give_back(connection)
+    assert len(await store.lease()) == 1
+    assert store.errors == {"prepared": 1}
