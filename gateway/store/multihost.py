@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import count, zip_longest
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
@@ -33,6 +34,10 @@ CACHED_STATEMENTS = 100
 # Asked of the server itself. What came with the connection is no answer: PgBouncer passes on what
 # it heard when it first connected, and says "standby" long after that one was promoted.
 READ_ONLY = "select pg_is_in_recovery() or current_setting('transaction_read_only')::bool"
+
+# Of all prepared statements of this process; see Session.
+_PROCESS = secrets.token_hex(8)
+_NUMBERS = count(1)
 
 CONNECT_ERRORS = (
     OSError,  # TimeoutError is one
@@ -124,6 +129,20 @@ async def hang_up(connection: asyncpg.Connection) -> None:
         connection.terminate()
 
 
+class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
+    """A connection whose prepared statements have names that no other process gives.
+
+    Behind a pooler that does not track statements, ours may meet the server session of another
+    gateway. asyncpg counts from one in every process: a statement of the same name and the same
+    types, but not the same text, would be run in place of ours, and nobody would notice.
+    """
+
+    __slots__ = ()
+
+    def _get_unique_id(self, prefix: str) -> str:  # asyncpg offers no public way
+        return f"dedup_{prefix}_{_PROCESS}_{next(_NUMBERS)}"
+
+
 async def _tried(target: Target, dsn: str) -> tuple[str, asyncpg.Connection | Exception]:
     try:
         return dsn, await _connect_one(target, dsn)
@@ -137,6 +156,7 @@ async def _connect_one(target: Target, dsn: str) -> asyncpg.Connection:
     async with asyncio.timeout(HOST_TIMEOUT):
         connection: asyncpg.Connection = await asyncpg.connect(
             dsn,
+            connection_class=Session,
             timeout=HOST_TIMEOUT,
             statement_cache_size=target.cached_statements,
             server_settings=settings,
