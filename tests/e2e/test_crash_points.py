@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
-from collections.abc import Sequence
 
 import pytest
 
 from tests.rig import history
-from tests.rig.consumer import OK, Says
+from tests.rig.consumer import OK
 from tests.rig.deadline import eventually
 from tests.rig.gateway import Gateway
-from tests.rig.providers import Providers, nothing_owed
+from tests.rig.providers import MOODS, SLOW, Providers, nothing_owed
 from tests.rig.settings import Settings
 from tests.rig.world import World, fresh
 
@@ -43,15 +42,6 @@ MORE: dict[str, Settings] = {
     "patient": {"mode": "forward", "acknowledge_after": "100ms", "retry": RETRY},
     "inbox": {"mode": "inbox", "retry": RETRY},
 }
-SLOW = Says(delay=0.25)
-MOODS: Sequence[tuple[Says, ...]] = (
-    (OK,),
-    (SLOW,),
-    (Says(status=500), OK),
-    (Says(acts="before", hangs_up="unanswered"), OK),
-    (Says(status=500, acts="before", delay=0.15), SLOW),
-    (Says(acts="before", delay=0.25),),
-)
 
 
 def file(world: World, mode: str) -> Settings:
@@ -66,23 +56,18 @@ async def crash_round(
     """A gateway that dies at a step, under what the round before left and new events."""
     gateway = Gateway(world.directory / fresh(mode), file(world, mode))
     gateway.env["DEDUP_FAILPOINT"] = f"{point}:kill:{1 + round_ % 3}"
-
-    def send(*moods: tuple[Says, ...]) -> None:
-        events = [fresh(f"{mode}-{point}") for _ in moods]
-        for event, mood in zip(events, moods, strict=True):
-            world.consumer.script(event, *mood)
-        providers.send(*events)
+    stem = f"{mode}-{point}"
 
     async def more_until_it_dies() -> bool:
         await asyncio.sleep(BETWEEN_EVENTS)
         if gateway.is_running:
-            send((OK,), (SLOW,))
+            providers.send_moody(stem, (OK,), (SLOW,))
         return not gateway.is_running
 
     try:
         await gateway.start(ready=False)
         providers.use(gateway)
-        send(*MOODS)
+        providers.send_moody(stem, *MOODS)
         await eventually(more_until_it_dies, within=30, what=f"death {point}")
         assert await gateway.died() == -signal.SIGKILL, gateway.tail()
     finally:

@@ -8,15 +8,27 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from tests.rig import history, sender
-from tests.rig.consumer import OK
+from tests.rig.consumer import OK, Says
 from tests.rig.deadline import eventually
 from tests.rig.gateway import Gateway
-from tests.rig.world import World
+from tests.rig.world import World, fresh
 
 # Real ones wait for minutes. Long enough for a crash to be over sometimes, and sometimes not.
 BETWEEN_TRIES = 0.05
 # What no gateway answers: it acknowledges in its own words.
 CONSUMERS_OWN = OK.body
+
+Mood = tuple[Says, ...]
+"""What the consumer does with one event, delivery by delivery."""
+SLOW = Says(delay=0.25)
+MOODS: Sequence[Mood] = (
+    (OK,),
+    (SLOW,),
+    (Says(status=500), OK),
+    (Says(acts="before", hangs_up="unanswered"), OK),
+    (Says(status=500, acts="before", delay=0.15), SLOW),
+    (Says(acts="before", delay=0.25),),
+)
 
 
 class Providers:
@@ -44,9 +56,15 @@ class Providers:
         self.sent += events
         self._tasks += [asyncio.create_task(self._insist(event)) for event in events]
 
+    def send_moody(self, stem: str, *moods: Mood) -> None:
+        """The same for a fresh event for each mood of the consumer."""
+        events = [fresh(stem) for _ in moods]
+        for event, mood in zip(events, moods, strict=True):
+            self._world.consumer.script(event, *mood)
+        self.send(*events)
+
     async def satisfied(self, *, within: float) -> None:
         """Waits until each of them has its 2xx."""
-        waiting = set(self.sent) - self.acknowledged
         try:
             async with asyncio.timeout(within):
                 await asyncio.gather(*self._tasks)
