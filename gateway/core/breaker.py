@@ -46,8 +46,9 @@ class Breaker:
         return 0 if self._probing or now < self._until else min(free, 1)
 
     def begun(self) -> bool:
-        """A slot is used: whether that is the probe."""
-        if self._until is None:
+        """A slot is used: whether that is the probe. Of many that were leased together while the
+        breaker tripped, one is."""
+        if self._until is None or self._probing:
             return False
         self._probing = True
         return True

@@ -145,7 +145,8 @@ class Deliverer:
             entries = await shared.inbox.lease(
                 self.route.name, room, shared.dice(), seconds, newest=self._newest
             )
-            shared.at("after_lease")
+            if entries:
+                shared.at("after_lease")
             for leased in entries:
                 taken += 1
                 probe = self._breaker.begun()

@@ -95,6 +95,11 @@ def test_what_was_under_way_when_it_tripped_neither_makes_room_nor_puts_the_prob
     assert [breaker.room(8, now) for now in (39.75, 40.0)] == [0, 1]
 
 
+def test_of_many_that_were_leased_before_it_tripped_one_is_the_probe() -> None:
+    breaker = tripped()
+    assert [breaker.begun() for _ in range(8)] == [True] + [False] * 7
+
+
 def test_what_was_under_way_may_bring_the_good_news() -> None:
     breaker = tripped()
     breaker.told(says(200), 1.0, probe=False)

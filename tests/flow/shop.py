@@ -84,6 +84,7 @@ class Shop:
         self.away = False
         self.settle_away = False
         self.leases_away = False
+        self.leases = 0
         self.storing_fails: Failure | None = None
         """How a claim cannot be given to the inbox."""
         self.revivals_away = False
@@ -94,7 +95,7 @@ class Shop:
         self.patience: list[float] = []
         """How long each arrival would have waited, in seconds."""
         self.slowness = 0.0
-        """Seconds that an arrival takes."""
+        """Seconds that an arrival and the reply to a lease take."""
 
     async def arrive(self, ask: Ask, *, within: float) -> Arrival:
         self.patience.append(within)
@@ -136,7 +137,10 @@ class Shop:
         self._here()
         if self.leases_away:
             raise StoreAway("away")
-        return await self.claims.lease(route, most, token, seconds, newest=newest)
+        taken = await self.claims.lease(route, most, token, seconds, newest=newest)
+        self.leases += 1
+        await asyncio.sleep(self.slowness)
+        return taken
 
     async def conclude(self, conclusion: Conclusion) -> Settled:
         if self.away or self.settle_away:

@@ -15,7 +15,7 @@ import orjson
 from gateway.core.answer import Answer, Answered, Unanswered
 from gateway.core.claim import Claim
 from gateway.core.event import Delivery, EventKey
-from gateway.core.inbox import Entry
+from gateway.core.inbox import Entry, EntryState, Offer
 from gateway.core.keying import Reading, fingerprint
 from gateway.core.location import Json
 from gateway.core.outcome import Outcome
@@ -90,6 +90,8 @@ class World:
         self.counted = Counted()
         self.replies = MemoryReplies()
         self.steps: list[str] = []
+        self.failures: list[BaseException] = []
+        """Of work in the background. None may be left when the test ends."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._skipped = 0.0
@@ -176,22 +178,39 @@ class World:
         self.deliverer.wake()
         await self.settled()
 
+    def owes(self, *event_ids: str) -> None:
+        """Events that were stored some time ago by a process that sent none of them."""
+        for n, event_id in enumerate(event_ids):
+            offer = Offer(
+                self.key(event_id), "orders", next(TOKENS), fingerprint(delivery(event_id).body),
+                delivery(event_id), EntryState.PENDING, LEASE,
+            )  # fmt: skip
+            self.shop.claims.put(offer, due=self.shop.claims.now - len(event_ids) + n)
+
     async def settled(self) -> None:
         """Until nothing is recorded in the background any more."""
         while self._tasks:
-            await asyncio.gather(*self._tasks)
+            await asyncio.wait(self._tasks)
             # From Python 3.12 on, gathering what is done does not give way to what discards it.
             await asyncio.sleep(0)
 
     async def end(self) -> None:
+        """Raises what work in the background has raised."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for failure in self.failures:
+            raise failure
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self.failures.append(failure)
 
 
 MakeWorld = Callable[..., World]
