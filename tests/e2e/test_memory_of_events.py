@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -33,21 +32,11 @@ async def gateway(world: World) -> AsyncIterator[Gateway]:
     )
 
 
-async def sweep(gateway: Gateway, events: list[str], width: int = 32) -> list[str | None]:
-    """Deliver many events over few connections; the verdicts in the order of the events."""
-    told: dict[str, str | None] = {}
-
-    async def lane(number: int) -> None:
-        async with sender.Connection(gateway.address) as connection:
-            for event in events[number::width]:
-                reply = await connection.ask(sender.event(event))
-                assert reply.status == 200, reply
-                told[event] = reply.verdict
-
-    async with asyncio.TaskGroup() as group:
-        for number in range(width):
-            group.create_task(lane(number))
-    return [told[event] for event in events]
+async def sweep(gateway: Gateway, events: list[str]) -> list[str | None]:
+    """Deliver many events; the verdicts in the order of the events."""
+    replies = await sender.sweep(gateway.address, [sender.event(event) for event in events])
+    assert {reply.status for reply in replies} == {200}
+    return [reply.verdict for reply in replies]
 
 
 async def redrive(world: World, gateway: Gateway, count: int) -> None:

@@ -111,6 +111,9 @@ class Consumer:
         self.keeps_up_to = 64 * 2**20
         self.port = 0
         self.connections = 0
+        self.inside = 0
+        self.most_inside = 0
+        """The most requests that were with it at once; a test may set it back."""
         self._scripts: dict[str, list[Says]] = {}
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -154,8 +157,13 @@ class Consumer:
         number = self.connections
         try:
             while (request := await self._read(reader, number)) is not None:
-                if not await self._answer(request, writer):
-                    break
+                self.inside += 1
+                self.most_inside = max(self.most_inside, self.inside)
+                try:
+                    if not await self._answer(request, writer):
+                        break
+                finally:
+                    self.inside -= 1
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         except asyncio.CancelledError:

@@ -139,6 +139,21 @@ async def volley(
     return [task.result() for task in tasks]
 
 
+async def sweep(address: Address, raws: Sequence[bytes], *, width: int = 32) -> list[Reply]:
+    """Many requests over few connections; the replies in the order of the requests."""
+    told: dict[int, Reply] = {}
+
+    async def lane(first: int) -> None:
+        async with Connection(address) as connection:
+            for number in range(first, len(raws), width):
+                told[number] = await connection.ask(raws[number])
+
+    async with asyncio.TaskGroup() as group:
+        for first in range(min(width, len(raws))):
+            group.create_task(lane(first))
+    return [told[number] for number in range(len(raws))]
+
+
 async def read_reply(reader: asyncio.StreamReader, *, bodiless: bool = False) -> Reply:
     """Raises NoReply when the other side ends early."""
     try:
