@@ -84,7 +84,8 @@ class Shop:
         self.away = False
         self.settle_away = False
         self.leases_away = False
-        self.leases = 0
+        self.leases = self.stores = 0
+        """Calls so far."""
         self.storing_fails: Failure | None = None
         """How a claim cannot be given to the inbox."""
         self.revivals_away = False
@@ -122,6 +123,7 @@ class Shop:
 
     async def store(self, offer: Offer, *, within: float) -> bool:
         self._here()
+        self.stores += 1
         if self.storing_fails is Failure.AWAY:
             raise StoreAway("away")
         if self.storing_fails is Failure.REQUEST_LOST:
