@@ -65,24 +65,26 @@ async def test_an_offer_that_stays_unknown_is_never_acknowledged_and_the_retry_f
 async def test_an_offer_that_ended_before_it_was_committed_left_nothing_and_the_retry_stores_it(
     stores: Stores, sql: asyncpg.Connection, other: asyncpg.Connection
 ) -> None:
-    store = await stores.open()
+    dying, heir = await stores.open(), await stores.open()
     offer = fresh_offer()
-    async with other.transaction():
-        await other.execute("lock table dedup.entries in share mode")  # its claim is in by now
-        asked = asyncio.ensure_future(store.accept(offer, 0.3))
-        pid = await eventually(lambda: waiting_for_a_lock(sql), within=PATIENCE)
-        await sql.execute("select pg_terminate_backend($1)", pid)
-        with pytest.raises(StoreAway):
-            await asked
 
     async def nobody_waits() -> bool:
-        return not await waiting_for_a_lock(sql)
+        pid = await waiting_for_a_lock(sql)
+        await sql.execute("select pg_terminate_backend($1)", pid or 0)
+        return pid is None
 
-    await eventually(nobody_waits, within=PATIENCE)
-    if await claim(sql, offer.key) is None:  # or the second try got through when the lock went
-        assert await entry(sql, offer.key) is None
-        assert isinstance(await store.accept(fresh_offer(offer.key)), Accepted)
-    assert isinstance(await store.accept(fresh_offer(offer.key)), Seen)
+    async with other.transaction():
+        await other.execute("lock table dedup.entries in share mode")
+        asked = asyncio.ensure_future(dying.accept(offer, PATIENCE))
+        await eventually(lambda: waiting_for_a_lock(sql), within=PATIENCE)  # its claim is in by now
+        await dying.inner.stop()
+        with pytest.raises(StoreAway):
+            await asked
+        await eventually(nobody_waits, within=PATIENCE)
+    assert await claim(sql, offer.key) is None
+    assert await entry(sql, offer.key) is None
+    assert isinstance(await heir.accept(fresh_offer(offer.key)), Accepted)
+    assert isinstance(await heir.accept(fresh_offer(offer.key)), Seen)
     assert await sql.fetchval("select count(*) from dedup.entries") == 1
 
 
