@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncpg
+import pytest
 from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core.claim import Settled
