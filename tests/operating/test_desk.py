@@ -35,10 +35,10 @@ async def event(rows: Rows, claim: str | None, entry: str | None, *, doubtful: b
     name = f"{claim} {entry} {doubtful}"
     if claim is not None:
         lapsed = claim == "lapsed"
-        state, lease = ("c", -5.0) if lapsed else (claim, None)
+        state, lease = ("c", -5.0) if lapsed else (claim, 600.0)
         await rows.claim(name, state=state, attempt=2, lease=lease)
     if entry is not None:
-        state, due = ("l", -5.0) if entry == "lapsed" else (entry, 30.0)
+        state, due = ("l", -5.0) if entry == "lapsed" else (entry, 600.0)
         await rows.entry(name, state=state, due=due, doubtful=doubtful, claim=None)
     return key_of(name)
 
@@ -121,7 +121,8 @@ async def test_closing_does_to_each_pair_of_rows_what_the_rules_say(
         else:
             claim, entry = expected
             assert after.claim is not None
-            assert abs(after.claim.first_seen - claim.first_seen) <= 1
+            earliest = int(before.now) if before.claim is None else claim.first_seen
+            assert earliest <= after.claim.first_seen <= claim.first_seen
             assert after.claim == replace(claim, first_seen=after.claim.first_seen)
             assert after.entry == entry
             assert after.stored is not None
