@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gateway.core.route import Mode
-from tests.flow.world import MakeWorld, World
+from gateway.core.route import Mode, OnDoubt, Probe
+from tests import routes
+from tests.flow.world import GIVE_UP, MakeWorld, World
 from tests.swallowed import watched_loop as watched_loop
 
 
@@ -35,3 +37,17 @@ async def world(make_world: MakeWorld) -> World:
 async def inbox(make_world: MakeWorld) -> World:
     """A route that stores first."""
     return make_world(mode=Mode.INBOX)
+
+
+PROBE = Probe(replace(routes.UPSTREAM, host="app.example"), "/known?id={event_id}", GIVE_UP)
+
+
+@pytest.fixture
+def doubting(make_world: MakeWorld) -> MakeWorld:
+    """Routes with a way of their own with doubt, in whatever mode."""
+
+    def make(on_doubt: OnDoubt, mode: Mode = Mode.FORWARD, **changes: Any) -> World:
+        probe = PROBE if on_doubt is OnDoubt.PROBE else None
+        return make_world(on_doubt=on_doubt, probe=probe, mode=mode, **changes)
+
+    return make

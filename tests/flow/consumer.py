@@ -66,14 +66,18 @@ class Gate:
         return self._outcome
 
 
+Line = Outcome | Callable[[], Awaitable[Outcome]]
+"""Of a script."""
+
+
 class ScriptedConsumer:
     """Answers from a script; the last line of it repeats."""
 
     def __init__(self) -> None:
         self.received: list[Forwarded] = []
-        self.script: list[Outcome | Callable[[], Awaitable[Outcome]]] = [says(200)]
+        self.script: list[Line] = [says(200)]
 
-    def answers(self, *script: Outcome | Callable[[], Awaitable[Outcome]]) -> None:
+    def answers(self, *script: Line) -> None:
         self.script = list(script)
 
     async def send(

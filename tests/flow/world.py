@@ -18,7 +18,7 @@ from gateway.core.event import Delivery, EventKey
 from gateway.core.inbox import Entry, EntryState, Offer
 from gateway.core.keying import Reading, fingerprint
 from gateway.core.location import Json
-from gateway.core.outcome import Outcome
+from gateway.core.outcome import Ambiguous, Outcome
 from gateway.core.retention import Promise
 from gateway.core.route import Route
 from gateway.flow.deliver import Deliverer
@@ -30,10 +30,12 @@ from gateway.flow.record import Recorder
 from gateway.flow.shared import Shared
 from tests import routes
 from tests.fakes import MemoryClaims, MemoryReplies
-from tests.flow.consumer import Gate, ScriptedConsumer, never
+from tests.flow.consumer import Gate, Line, ScriptedConsumer, never, says
 from tests.flow.shop import Counted, Shop
 
 LEASE = 50.0
+GIVE_UP = 3600.0
+"""Seconds after which a probe that does not say leads to a person."""
 TOKENS = itertools.count(1)
 
 # A busy wait of 0.4 s: long enough to be seen, short enough to wait for in a test.
@@ -135,9 +137,7 @@ class World:
     def delivering(self, event_id: object = "evt_1", **members: object) -> asyncio.Task[Answer]:
         return self._loop.create_task(self.deliver(event_id, **members))
 
-    async def forwarding(
-        self, outcome: Outcome, *then: Outcome
-    ) -> tuple[Gate, asyncio.Task[Answer]]:
+    async def forwarding(self, outcome: Outcome, *then: Line) -> tuple[Gate, asyncio.Task[Answer]]:
         """A first delivery that is with the consumer, who answers it when the gate is opened."""
         gate = Gate(outcome)
         self.consumer.answers(gate, *then)
@@ -229,6 +229,14 @@ async def dies(world: World, event_id: str = "evt_1") -> None:
     await asyncio.gather(task, return_exceptions=True)
     await doomed.end()
     world.shop.settle_away = False
+
+
+async def in_doubt(world: World, event_id: str = "evt_1") -> None:
+    """The event's first attempt may have had its effect; nobody has taken it up again."""
+    world.consumer.answers(Ambiguous("timeout"), says(200))
+    await world.deliver(event_id)
+    await world.settled()
+    world.pass_by(5)
 
 
 def forwarded(answer: Answer) -> Answered | Unanswered:
