@@ -11,7 +11,8 @@ from gateway.core.operating import Action, Refusal
 from gateway.operating.refused import sentence, why_not
 from gateway.store.operator import By, Desk, Filter, Locked, Seen
 
-# One statement for so many took 15 to 40 ms; workers wait no longer for the rows that they want.
+# 40,000 took 4 s to redrive and 7 s to drop on a busy machine of two cores. Half of the statements
+# took up to 65 ms; a delivery waits for somebody's lock for 100 ms before it leaves its batch.
 BATCH = 500
 # Keys are looked up for so many at once.
 PAGE = 10_000
