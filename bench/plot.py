@@ -15,7 +15,8 @@ _BARS = (
     ("gateway", "duplicate", "gateway,\nduplicate"),
     ("gateway", "doubles", "gateway,\ndoubles"),
     ("gateway", "first", "gateway,\nfirst"),
-    ("gateway", "inbox", "gateway,\ninbox"),
+    ("gateway", "inbox", "gateway,\nstored"),
+    ("gateway", "inbox_delivered", "gateway,\ninbox"),
 )
 
 

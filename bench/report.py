@@ -15,15 +15,18 @@ from bench.measure import Measured
 from bench.series import Spread
 from bench.storage import Size, Time
 
-# Names of loads for people, where they are not the same.
-LOADS = {"inbox": "inbox alone", "inbox_delivered": "inbox", "inbox_draining": "inbox, draining"}
+# Loads under names for people, where those are others; short, for eighty columns.
+LOADS = {"inbox": "stored", "inbox_delivered": "inbox"}
+# Loads that other tables show.
+ELSEWHERE = frozenset({"rate", "inbox_draining"})
 
 
 def show(console: Console, found: Found, document: dict[str, object]) -> None:
     """All tables, the promises last, where eyes end up.
 
     `PG` is the Postgres of the gateway, all its processes; `in echoes` the CPU time of its own
-    process, in requests of the bare server: the rounds' median and extremes.
+    process, in requests of the bare server: the rounds' median and extremes. `stored` is an inbox
+    that only accepts, `inbox` one that delivers as well.
     """
     for connections, ratios in ((64, found.ratios), (1, found.ratios_one)):
         console.print(_load_table(found.measured, connections, ratios))
@@ -40,7 +43,7 @@ def _load_table(measured: list[Measured], connections: int, ratios: dict[str, Sp
         "", "per s", "CPU µs", "PG µs", "in echoes", "p50 ms", "p99 ms",
     )  # fmt: skip
     for (target, load), runs in _grouped(m for m in measured if m.connections == connections):
-        if load == "rate":
+        if load in ELSEWHERE:
             continue
         spread = ratios.get({"first": "forward"}.get(load, load))
         table.add_row(

@@ -65,7 +65,7 @@ def test_the_tables_show_each_load_and_each_ceiling(found: Found) -> None:
     out = io.StringIO()
     show(Console(file=out, width=100), found, as_json(found, quick=True))
     text = out.getvalue()
-    loads = ("first", "duplicate", "doubles", "inbox alone", "inbox", "inbox, draining")
+    loads = ("first", "duplicate", "doubles", "stored", "inbox")
     for load in ("echo", *(f"gateway, {name}" for name in loads), "with new events"):
         assert load in text
     for ceiling in CEILINGS:
