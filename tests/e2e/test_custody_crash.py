@@ -173,7 +173,10 @@ async def test_what_a_late_worker_brings_counts_if_it_is_a_success_and_for_nothi
     await eventually(lambda: world.consumer.requests(event), within=15)
     victim.signal(signal.SIGCONT)
     assert (await acknowledged).is_success  # type: ignore[union-attr]
-    await victim.counts("dedup_forward_duration_seconds_count")
+    assert await victim.stop() == 0  # by then it has told the store what it had to say
+    found = await world.database.entry(event)
+    assert found is not None
+    assert (found.state, found.attempt) == ("delivered" if late.status == 200 else "leased", 2)
     gate.set()
     await world.database.entry_becomes(event, "delivered")
     assert await world.database.owed() == 0

@@ -13,8 +13,9 @@ from tests.rig.deadline import eventually
 from tests.rig.gateway import Gateway
 from tests.rig.world import World, fresh
 
-# Real ones wait for minutes. Long enough for a crash to be over sometimes, and sometimes not.
-BETWEEN_TRIES = 0.05
+# Real ones wait for minutes. Long enough for a crash to be over sometimes, and sometimes not; each
+# try adds as much, so that many of them leave a gateway its time.
+PAUSE, LONGEST_PAUSE = 0.05, 1.0
 # What no gateway answers: it acknowledges in its own words.
 CONSUMERS_OWN = OK.body
 
@@ -39,8 +40,6 @@ class Providers:
         self.acknowledged: set[str] = set()
         self.answered: dict[str, float] = {}
         """Monotonic seconds when the consumer's own 2xx had come back."""
-        self.refused: set[int] = set()
-        """The statuses that any of them was told besides."""
         self._world = world
         self._path = path
         self._gateways: Sequence[Gateway] = ()
@@ -92,7 +91,7 @@ class Providers:
         ]
 
     async def _insist(self, event: str) -> None:
-        while True:
+        for tries in itertools.count(1):
             if self._gateways:
                 gateway = self._gateways[next(self._turn) % len(self._gateways)]
                 reply = await gateway.attempt(sender.event(event, self._path), within=10)
@@ -101,8 +100,7 @@ class Providers:
                         self.answered[event] = time.monotonic()
                     self.acknowledged.add(event)
                     return
-                self.refused |= {reply.status} if reply else set()
-            await asyncio.sleep(BETWEEN_TRIES)
+            await asyncio.sleep(min(tries * PAUSE, LONGEST_PAUSE))
 
 
 async def nothing_owed(world: World, *, within: float) -> None:
