@@ -28,7 +28,7 @@ LEASE = 6.3
 PROMISE = {"timeout": "2s", "retry_horizon": "1h", "redrive_window": "1h"}
 RETRY = {"base": "50ms", "cap": "200ms", "give_up": "1h"}
 PATIENT = {"mode": "forward", "acknowledge_after": "150ms"}
-SLOW = Says(acts="before", delay=0.4)
+SLOW = Says(acts="before", delay=0.5)
 ACKNOWLEDGED = b'{"received": true, "duplicate": false}'
 
 
@@ -164,6 +164,19 @@ async def test_a_holder_paused_while_another_took_over_stores_nothing(
     assert await world.database.entry(event) is None
     assert await world.database.claim(event) == Claim("completed", True, 2)
     assert world.attempts(event) == [(2, True)]
+
+
+@pytest.mark.row(104)
+async def test_a_gateway_that_is_told_to_stop_waits_for_what_it_has_acknowledged(
+    world: World, victim: Gateway
+) -> None:
+    event = fresh("stopped")
+    world.consumer.script(event, SLOW)
+    await victim.start()
+    assert (await victim.send(sender.event(event))).body == ACKNOWLEDGED
+    assert await victim.stop() == 0
+    assert await world.database.entry(event) == Entry("delivered", False, 1, None)
+    assert world.attempts(event) == [(1, False)]
 
 
 async def test_a_failed_forward_of_former_days_is_stored_once_although_its_storing_was_killed(
