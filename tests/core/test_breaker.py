@@ -56,7 +56,7 @@ def test_an_outcome_says_whether_the_consumer_as_a_whole_is_down(
 
 def test_all_slots_may_be_used_until_five_forwards_in_a_row_found_it_down() -> None:
     breaker = Breaker()
-    for _ in range(FAILURES_TO_TRIP - 1):
+    for _ in range(4):
         breaker.told(AWAY, 0.0, probe=False)
     breaker.told(OURS, 0.0, probe=False)
     assert (breaker.is_open, breaker.room(8, 0.0), breaker.begun()) == (False, 8, False)

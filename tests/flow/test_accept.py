@@ -12,6 +12,8 @@ from gateway.core.answer import Acknowledged, Duplicate, Reason, Verdict
 from gateway.core.claim import State
 from gateway.core.event import EventKey
 from gateway.core.inbox import EntryState, Offer
+from gateway.core.keying import Recipe
+from gateway.core.location import Header, Literal
 from gateway.core.outcome import Ambiguous, Outcome, Unreached
 from gateway.core.retention import Shape
 from gateway.core.retry import RetryPolicy
@@ -201,3 +203,8 @@ async def test_a_delivery_without_an_id_passes_through_unstored(inbox: World) ->
     assert len(inbox.consumer.received) == 1
     assert inbox.counted["delivery", Verdict.UNKEYED] == 1
     assert inbox.shop.claims.entries == {}
+
+
+async def test_a_sender_may_not_nominate_the_header_of_the_id_away(make_world: MakeWorld) -> None:
+    by_header = Recipe((Literal("orders"),), (Header("X-Event"),))
+    assert make_world(mode=Mode.INBOX, recipe=by_header).receiver.decisive == {b"x-event"}

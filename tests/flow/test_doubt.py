@@ -163,7 +163,11 @@ async def test_a_stale_event_is_held_where_the_route_says_so(
     assert (world.consumer.last.attempt, world.consumer.last.marked) == (1, True)
 
 
-async def test_a_route_that_holds_stale_events_sends_fresh_ones(doubting: MakeWorld) -> None:
-    world = doubting(OnDoubt.RETRY, retention=timedelta(days=1), on_stale=OnStale.HOLD)
+@pytest.mark.parametrize("mode", [Mode.FORWARD, Mode.INBOX])
+async def test_a_route_that_holds_stale_events_sends_fresh_ones(
+    doubting: MakeWorld, mode: Mode
+) -> None:
+    world = doubting(OnDoubt.RETRY, mode, retention=timedelta(days=1), on_stale=OnStale.HOLD)
     await world.deliver(at=world.shop.claims.now - 3600)
+    await world.settled()
     assert (world.consumer.last.marked, world.claim().state) == (False, State.COMPLETED)
