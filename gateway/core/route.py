@@ -6,6 +6,7 @@ that the hop or the loop measures are float seconds, spans of days are timedelta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -261,16 +262,19 @@ def bare_host(host: bytes | None) -> str | None:
 def rewritten(target: str, route: Route) -> str:
     """The target that the consumer sees.
 
-    An upstream path replaces the route's; the rest and the raw query follow.
+    An upstream path replaces the route's; the rest and the raw query follow. A target that was
+    stored while the route had another path keeps its query only: nobody knows its rest any more.
     """
     if route.upstream.path is None:
         return target
-    rest = target[len(route.path) :]
+    path, mark, query = target.partition("?")
+    inside = _longest((route,), path) is not None
+    rest = target[len(route.path) :] if inside else mark + query
     path = route.upstream.path.rstrip("/") if rest.startswith("/") else route.upstream.path
     return path + rest
 
 
-def _longest(routes: list[Route] | tuple[()], path: str) -> Route | None:
+def _longest(routes: Sequence[Route], path: str) -> Route | None:
     for route in routes:
         if path.startswith(route.path) and path[len(route.path) : len(route.path) + 1] in ("", "/"):
             return route

@@ -134,6 +134,16 @@ def test_a_route_at_the_root_is_put_below_an_upstream_path() -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "seen"),
+    [("/old?a=1", "/base?a=1"), ("/hooks/orders2/x", "/base"), ("/hooks/orders/x?b", "/base/x?b")],
+)
+def test_a_target_that_was_stored_under_another_path_is_not_cut_in_the_middle(
+    target: str, seen: str
+) -> None:
+    assert rewritten(target, route("/hooks/orders", to=upstream("/base"))) == seen
+
+
+@pytest.mark.parametrize(
     ("patience", "waits"), [(None, 5.0), (8, 7.0), (60, 10.0), (1, 0.0), (0.5, 0.0)]
 )
 def test_a_duplicate_waits_a_second_less_than_the_provider_does(
