@@ -179,7 +179,7 @@ async def test_what_a_late_worker_brings_counts_if_it_is_a_success_and_for_nothi
     assert (found.state, found.attempt) == ("delivered" if late.status == 200 else "leased", 2)
     gate.set()
     await world.database.entry_becomes(event, "delivered")
-    assert await world.database.owed() == 0
+    assert not await world.database.owes()
     assert world.attempts(event) == [(2, True), (1, False)]
     assert (await world.deliver(event)).verdict == "duplicate"
 
@@ -198,4 +198,4 @@ async def test_a_worker_that_is_told_to_stop_ends_what_is_under_way_and_leases_n
         assert await world.database.entry(event) == Entry("pending", False, 0, None)
     await world.database.entry_becomes(event, "delivered")
     assert world.attempts(event) == [(1, False)]
-    assert await world.database.owed() == 0
+    assert not await world.database.owes()

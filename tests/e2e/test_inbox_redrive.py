@@ -24,6 +24,8 @@ CONCURRENCY = 8
 # Of a hundred: unknown to the gateway, and given up by it before.
 NEW, DEAD = 8, 1
 SLOWLY = Says(delay=0.02)
+# Deliveries a second on the busiest machine that is not called broken.
+SLOWEST = 40
 REFUSES = Says(status=400)
 
 
@@ -53,7 +55,7 @@ async def redrive(world: World, gateway: Gateway, count: int) -> None:
     for event in dead:
         world.consumer.script(event, REFUSES)
     assert set((await told(gateway, before)).values()) == {"first"}
-    await nothing_owed(world, within=60)
+    await nothing_owed(world, within=count / SLOWEST)
     ends = await world.database.ends()
     assert {event for event in before if ends[event][1] == "dead"} == dead
     done = [event for event in before if event not in dead]
@@ -64,7 +66,7 @@ async def redrive(world: World, gateway: Gateway, count: int) -> None:
     world.consumer.most_inside = 0
     again = random.sample(events, count)
     verdicts = await told(gateway, again)
-    await nothing_owed(world, within=60)
+    await nothing_owed(world, within=count / SLOWEST)
     assert {event for event in again if verdicts[event] == "first"} == new
     assert {len(world.consumer.requests(event)) for event in done} == {1}
     assert {len(world.consumer.effects(event)) for event in events} == {1}
@@ -80,7 +82,7 @@ async def test_of_a_mixed_redrive_the_consumer_gets_what_it_lacks_and_never_more
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 async def test_of_forty_thousand_redriven_events_the_consumer_gets_what_it_lacks(
     world: World, gateway: Gateway
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from tests.rig import history, sender
 from tests.rig.consumer import OK, Says
@@ -105,13 +105,8 @@ class Providers:
 
 async def nothing_owed(world: World, *, within: float) -> None:
     """Waits until no entry is undelivered and no claim undecided."""
-    await eventually(
-        _negated(world.database.owed), within=within, what="everything stored is delivered"
-    )
 
+    async def settled() -> bool:
+        return not await world.database.owes()
 
-def _negated(count: Callable[[], Awaitable[int]]) -> Callable[[], Awaitable[bool]]:
-    async def none() -> bool:
-        return await count() == 0
-
-    return none
+    await eventually(settled, within=within, what="everything stored is delivered")

@@ -126,12 +126,12 @@ class Database:
             for event, claim, entry in (tuple(row) for row in rows)
         }
 
-    async def owed(self) -> int:
-        """Entries that somebody still has to deliver, and claims that nobody decided."""
-        return int(
+    async def owes(self) -> bool:
+        """Whether an entry has to be delivered or a claim decided still. Cheap to ask often."""
+        return bool(
             await self.value(
-                "select (select count(*) from dedup.entries where state in ('p', 'l'))"
-                " + (select count(*) from dedup.claims where state in ('c', 'C'))"
+                "select exists (select from dedup.entries where state in ('p', 'l'))"
+                " or exists (select from dedup.claims where state in ('c', 'C'))"
             )
         )
 
