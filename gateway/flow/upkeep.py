@@ -25,8 +25,8 @@ LOOK_EVERY = 2.0
 # looking takes a twentieth of one connection's time at most.
 LOOK_SHARE = 20
 FORGET_EVERY = 60.0
-# Deleting so many rows took 20 ms at the median, and nobody's statement waits for them: what is over
-# is nobody else's business.
+# Deleting so many rows took 20 ms at the median, and nobody's statement waits for them: what is
+# over is nobody else's business.
 FORGET_BATCH = 500
 
 Waits = Mapping[tuple[str, EntryState], Waiting]

@@ -144,6 +144,27 @@ async def test_an_acknowledged_forward_that_is_cut_off_leaves_doubt(late: World)
     assert late.deliverer.busy == 0
 
 
+async def test_a_delivery_that_is_cut_off_before_it_is_late_takes_its_forward_with_it(
+    late: World,
+) -> None:
+    cut_off = asyncio.Event()
+
+    async def slowly() -> Outcome:
+        try:
+            return await never()
+        finally:
+            cut_off.set()
+
+    late.shop.storing_fails = Failure.AWAY
+    late.consumer.answers(slowly)
+    task = late.delivering()
+    await eventually(lambda: late.shop.stores, within=2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await asyncio.wait_for(cut_off.wait(), 2)
+    assert (late.claim().state, late.claim().doubtful) == (State.RELEASED, True)
+
+
 async def test_a_drain_waits_for_an_acknowledged_forward(late: World) -> None:
     gate = await acknowledged(late, says(200))
     running = Deliverers(late.shared)
