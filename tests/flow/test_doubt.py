@@ -163,6 +163,15 @@ async def test_a_stale_event_is_held_where_the_route_says_so(
     assert (world.consumer.last.attempt, world.consumer.last.marked) == (1, True)
 
 
+async def test_a_stale_event_that_cannot_be_held_is_not_left_in_doubt(
+    doubting: MakeWorld,
+) -> None:
+    world = doubting(OnDoubt.RETRY, retention=timedelta(days=1), on_stale=OnStale.HOLD)
+    world.shop.storing_fails = Failure.AWAY
+    assert refusal(await world.deliver(at=OLD)) is Reason.STORE_AWAY
+    assert (world.claim().state, world.claim().doubtful) == (State.RELEASED, False)
+
+
 @pytest.mark.parametrize("mode", [Mode.FORWARD, Mode.INBOX])
 async def test_a_route_that_holds_stale_events_sends_fresh_ones(
     doubting: MakeWorld, mode: Mode
