@@ -61,6 +61,7 @@ async def test_what_failed_is_sent_again_after_pauses_that_double_and_marked_aft
     found = [(sent.attempt, sent.marked) for sent in inbox.consumer.received]
     assert found == [(1, False), (2, marked), (3, marked), (4, marked)]
     assert inbox.counted["concluded", EntryEnding.RETRY] == 4
+    assert inbox.counted["event", None] == 0  # nobody took it
 
 
 @pytest.mark.parametrize(("asked", "seconds"), [(b"60", 60), (b"1", 5), (b"99999", 3600)])

@@ -88,6 +88,17 @@ async def test_an_event_stored_while_a_lease_is_on_its_way_does_not_wait_for_the
     assert world.entry().state is EntryState.DELIVERED
 
 
+async def test_a_route_leases_once_at_a_time_however_often_it_is_woken(inbox: World) -> None:
+    inbox.shop.slowness = 0.05
+    for _ in range(5):
+        inbox.deliverer.wake()
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert inbox.shop.leases == 1
+    await inbox.settled()
+    assert inbox.shop.leases == 2  # somebody may have stored something meanwhile
+
+
 @pytest.mark.parametrize("failure", [Ambiguous("timeout"), says(503), Unreached("refused")])
 async def test_ten_minutes_of_outage_cost_twenty_probes_and_no_entry_more_than_one_attempt(
     make_world: MakeWorld, failure: Outcome

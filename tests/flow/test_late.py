@@ -44,6 +44,11 @@ async def still_waiting(world: World, outcome: Outcome) -> tuple[Gate, asyncio.T
     return gate, first
 
 
+def concluded(world: World) -> int:
+    """Attempts of entries that have ended."""
+    return sum(world.counted["concluded", ending] for ending in EntryEnding)
+
+
 @pytest.mark.parametrize("outcome", [says(200, b"shipped"), says(422, b"no")])
 async def test_a_consumer_that_answers_in_time_answers_the_provider(
     late: World, outcome: Outcome
@@ -223,6 +228,7 @@ async def test_what_was_not_stored_passes_a_failure_on_and_releases_the_claim(
     assert late.claim().state is State.RELEASED
     assert late.claim().doubtful is (failure in (FAILURES[1], FAILURES[2]))
     assert late.shop.claims.entries == {}
+    assert concluded(late) == 0
     assert forwarded(await late.deliver()).verdict is Verdict.FIRST
 
 
@@ -237,6 +243,7 @@ async def test_what_was_stored_without_our_knowing_becomes_a_normal_retry_after_
     entry = late.entry()
     assert (late.claim().state, entry.state) == (State.STORED, EntryState.PENDING)
     assert entry.doubtful is (failure in (FAILURES[1], FAILURES[2]))
+    assert concluded(late) == 1
     assert await late.deliver() == SEEN
     late.pass_by(5)
     await late.work()
