@@ -252,7 +252,9 @@ def main() -> None:
             result = runner.run(_main(plan))
         except LoadFailed as failure:
             sys.exit(f"load: {failure}")
-    print(json.dumps(result), flush=True)
+    # Not print(): where Python is told not to buffer, it loses what one write to the pipe does not take.
+    with open(sys.stdout.fileno(), "wb", closefd=False) as out:
+        out.write(json.dumps(result).encode() + b"\n")
 
 
 if __name__ == "__main__":
