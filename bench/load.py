@@ -252,7 +252,7 @@ def main() -> None:
             result = runner.run(_main(plan))
         except LoadFailed as failure:
             sys.exit(f"load: {failure}")
-    # Not print(): where Python is told not to buffer, it loses what one write to the pipe does not take.
+    # Not print(): unbuffered (PYTHONUNBUFFERED), it loses what one write to the pipe does not take.
     with open(sys.stdout.fileno(), "wb", closefd=False) as out:
         out.write(json.dumps(result).encode() + b"\n")
 
