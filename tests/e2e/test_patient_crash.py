@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from tests.rig import sender
 from tests.rig.consumer import OK, Says
+from tests.rig.deadline import eventually
 from tests.rig.gateway import Gateway
 from tests.rig.settings import Settings
 from tests.rig.world import Claim, Entry, World, fresh
@@ -34,7 +35,9 @@ ACKNOWLEDGED = b'{"received": true, "duplicate": false}'
 
 def file(world: World, **more: Any) -> Settings:
     settings = {**PATIENT, "retry": RETRY, "promise": PROMISE, "upstream": HASTY, **more}
-    return world.file(world.route(**settings))
+    # The same events, for a holder that is not to store them.
+    plain = world.route("plain", scope="orders", promise=PROMISE)
+    return world.file(world.route(**settings), plain)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -151,18 +154,22 @@ async def test_a_holder_paused_beyond_its_lease_sends_nothing_under_it_and_keeps
 async def test_a_holder_paused_while_another_took_over_stores_nothing(
     world: World, survivor: Gateway, victim: Gateway
 ) -> None:
-    event = fresh("paused")
+    event, gate = fresh("paused"), asyncio.Event()
+    world.consumer.script(event, Says(until=gate))
     await starts(victim, "after_claim:stop")
     first = asyncio.create_task(victim.attempt(sender.event(event), within=60))
     await victim.paused()
     await asyncio.sleep(LEASE + 0.5)  # monotonic time really has to pass
-    assert (await world.deliver(event)).verdict == "first"
+    successor = asyncio.create_task(world.deliver(event, path="/hooks/plain"))
+    await eventually(lambda: world.consumer.requests(event), within=15)
     victim.signal(signal.SIGCONT)
     reply = await first
     assert reply is not None
     assert not reply.is_success
     assert await world.database.entry(event) is None
-    assert await world.database.claim(event) == Claim("completed", True, 2)
+    assert await world.database.claim(event) == Claim("claimed", True, 2)
+    gate.set()
+    assert (await successor).verdict == "first"
     assert world.attempts(event) == [(2, True)]
 
 
