@@ -27,7 +27,7 @@ TINY = Scale(
     batches=3,
 )
 
-# About 40 s on two idle cores, most of it for starting some forty processes.
+# 90 s on two busy cores, most of it for starting some forty processes.
 pytestmark = pytest.mark.timeout(300)
 
 
