@@ -36,6 +36,7 @@ async def test_a_stored_event_is_delivered_by_whoever_looks_for_it(inbox: World)
     assert (inbox.claim().state, inbox.entry().state) == (State.COMPLETED, EntryState.DELIVERED)
     assert inbox.counted["event", None] == 1
     assert inbox.counted["concluded", EntryEnding.DELIVER] == 1
+    assert inbox.counted["takeover"] == 0
     assert inbox.steps == ["after_lease", "after_conclude"]
     assert inbox.deliverer.busy == 0
 

@@ -115,6 +115,27 @@ async def test_ten_minutes_of_outage_cost_twenty_probes_and_no_entry_more_than_o
     assert most_attempts(world) <= 1
 
 
+async def test_what_was_under_way_when_the_breaker_tripped_makes_no_room_for_a_second_probe(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(**narrow(8))
+    world.owes(*(f"evt_{n}" for n in range(20)))
+    old, probe = Gate(Ambiguous("timeout")), Gate(says(200))
+    world.consumer.answers(*[Unreached("refused")] * 5, old, old, old, probe)
+    world.deliverer.wake()
+    await eventually(lambda: world.deliverer.busy == 3, within=2)
+    world.pass_by(5)
+    await all_of(world).look_once()
+    await probe.reached.wait()
+    old.open()
+    await eventually(lambda: world.deliverer.busy == 1, within=2)
+    await all_of(world).look_once()
+    await asyncio.sleep(0.02)
+    assert len(world.consumer.received) == 9
+    probe.open()
+    await world.settled()
+
+
 async def test_a_consumer_that_is_back_gets_all_it_is_owed_within_a_minute(
     make_world: MakeWorld,
 ) -> None:
