@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import typer.main
 from prometheus_client.parser import text_string_to_metric_families
-from typer.testing import CliRunner
 
-from gateway import __version__, app, cli, config, logs
+from gateway import __version__, app, config, logs
 from gateway.config import settings as settings_module
 from gateway.core import headers, outcome, route
 from gateway.core.answer import Reason, Verdict
@@ -22,57 +20,7 @@ from gateway.core.headers import Marks
 from gateway.core.retention import Shape
 from gateway.metrics import STORE_ERROR_KINDS, Metrics
 from gateway.store import session
-
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text("utf-8")
-PROGRAM = typer.main.get_command(cli.app)
-COMMANDS: Mapping[str, Any] = {
-    f"{group} {name}".strip(): command
-    for group, commands in {"": PROGRAM, **PROGRAM.commands}.items()  # type: ignore[attr-defined]
-    for name, command in getattr(commands, "commands", {}).items()
-    if not hasattr(command, "commands")
-}
-# Words of the table of commands that stand for several options.
-STAND_FOR = {
-    "EVENT": {"--route", "--body", "--key"},
-    "MANY": {"--state", "--route", "--older-than", "--why"},
-}
-
-
-def section(title: str) -> str:
-    """The text below a heading, up to the next heading of its level or above."""
-    heading = re.search(rf"^(#+) {re.escape(title)}$", README, re.MULTILINE)
-    assert heading, f"README has no section {title!r}"
-    rest = README[heading.end() :]
-    following = re.search(rf"^#{{1,{len(heading[1])}}} ", rest, re.MULTILINE)
-    return rest[: following.start()] if following else rest
-
-
-def table(title: str, first_column: str) -> dict[str, list[str]]:
-    """The table whose first column has that name: first cells, in bare code, to the others."""
-    found: dict[str, list[str]] = {}
-    inside = False
-    for line in section(title).splitlines():
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if not cells:
-            inside = False
-        elif cells[0] == first_column:
-            inside = True
-        elif inside and set(cells[0]) - set("-"):
-            found[cells[0].strip("`")] = cells[1:]
-    assert found, f"README's section {title!r} has no table that begins with {first_column!r}"
-    return found
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-
-
-def command_lines() -> list[list[str]]:
-    """Every `dedup-gateway …` of README, as words after the program's name."""
-    shown = [line for block in blocks("sh") for line in block.splitlines()]
-    texts = [*shown, *re.findall(r"`([^`\n]+)`", README)]
-    return [shlex.split(text)[1:] for text in texts if text.startswith("dedup-gateway ")]
+from tests.readme import README, ROOT, blocks, section, table
 
 
 def first_configuration(folder: Path, flags: Mapping[str, object] | None = None) -> config.Loaded:
@@ -133,11 +81,6 @@ def every_setting() -> dict[str, Any]:
 
 METRICS = every_sample()
 SETTINGS = every_setting()
-
-
-def options(command: Any) -> set[str]:
-    found = {option for parameter in command.params for option in parameter.opts}
-    return {option for option in found if option.startswith("--")} - {"--help"}
 
 
 def test_every_metric_has_a_row_and_every_row_is_a_metric() -> None:
@@ -250,27 +193,6 @@ def test_yaml_in_readme_is_a_configuration_that_check_finds_nothing_wrong_with(
         assert not config.check(loaded).unsafe
 
 
-@pytest.mark.parametrize("words", command_lines(), ids=" ".join)
-def test_a_command_line_in_readme_is_understood(words: list[str]) -> None:
-    verb = next(one for one in (" ".join(words[:2]), words[0]) if one in COMMANDS)
-    COMMANDS[verb].make_context(
-        verb, words[len(verb.split()) :]
-    )  # raises for what it does not know
-
-
-def test_every_command_has_a_row_with_all_of_its_options() -> None:
-    rows = table("Commands", "Command")
-    shown = {name: command for name, command in COMMANDS.items() if not command.hidden}
-    assert set(rows) == set(shown)
-    for name, command in shown.items():
-        said = set(re.findall(r"`(--[\w-]+)`", rows[name][0]))
-        for word in re.findall(r"\b[A-Z]+\b", rows[name][0]):
-            said |= STAND_FOR[word]
-        assert said == options(command)
-    for option in options(PROGRAM):
-        assert f"`{option}`" in section("Commands")
-
-
 @pytest.mark.parametrize("file", ["README.md", "deploy/systemd/dedup-gateway.service"])
 def test_a_line_that_installs_the_wheel_names_the_file_that_make_wheel_builds(file: str) -> None:
     lines = re.findall(r"pip install (.+)$", (ROOT / file).read_text("utf-8"), re.MULTILINE)
@@ -307,23 +229,3 @@ def test_the_time_to_stop_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     longest = loaded.routes[0].upstream.longest + route.LONGEST_BUSY_WAIT
     total = loaded.drain_delay + longest + 2 * app.LAST_SETTLEMENTS
     assert f"With the defaults that is {total:.0f} s" in section("Stopping")
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (["schema"], 0),
-        (["check", "--config", "short.yaml"], 1),
-        (["check", "--config", "absent.yaml"], 2),
-        (["migrate", "--dsn", "postgresql://dedup@127.0.0.1:1/dedup"], 3),
-    ],
-    ids=lambda one: str(one) if isinstance(one, int) else one[0],
-)
-def test_an_exit_code_means_what_its_row_says(
-    words: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    short = blocks("yaml")[0].replace("${DATABASE_URL}", "postgresql://h/d")
-    Path("short.yaml").write_text(short + "    retention: 1d\n")
-    assert CliRunner().invoke(cli.app, words).exit_code == code
-    assert set(table("Commands", "Exit code")) == {"0", "1", "2", "3", "130"}
