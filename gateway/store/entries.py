@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from asyncpg.pgproto.pgproto import UUID
-
 from gateway.core.claim import StoreAway
 from gateway.core.event import Delivery, EventKey
-from gateway.core.inbox import EntryState, Leased, Offer, Waiting
-from gateway.store.deliveries import STATES, columns, lines, time_for, whole
+from gateway.core.inbox import EntryState, Leased, Waiting
+from gateway.store.deliveries import STATES, lines
 from gateway.store.queries import Statement, read
 from gateway.store.session import TRY, Aborted, Lost, NoSession, Record, Remedy, Sessions, pause
-from gateway.store.table import BYTE, Table
+from gateway.store.table import Table
 
 # Bytes that one lease brings, unless the first entry alone is larger: what a worker cannot fetch in
 # time is leased all the same, and counted and marked for nothing.
@@ -22,6 +21,10 @@ HEAVIEST_LEASE = 16 * 1024 * 1024
 # takes about a second for a million entries. Nobody's delivery waits for either, and a statement
 # that runs into the usual limit would pass for a store that is away.
 SLOW = 10.0
+# Leases under way at one time. Forty routes look for what is due in the same moment, and a session
+# for each, in each of three processes, is more than a server has. A lease takes a few milliseconds,
+# but one of large bodies over a slow network takes seconds: some other has to get past it.
+LEASES = 4
 # Two collide at most once or twice; a pooler's surprise comes once.
 MOST_TRIES = 4
 
@@ -35,6 +38,7 @@ class Entries:
         self._table = table
         self._sessions = sessions
         self._statements = read("inbox.sql")
+        self._lanes = asyncio.Semaphore(LEASES)
 
     async def lease(
         self, route: str, most: int, token: int, seconds: float, *, newest: bool
@@ -44,30 +48,12 @@ class Entries:
         Use no token twice: it is what fences the lease. What was taken although the reply was lost
         is due again when the lease is over.
         """
-        self._table.expect(route)
         name = "lease_newest" if newest else "lease"
-        rows = await self._ask(name, route, most, token, seconds, HEAVIEST_LEASE, within=SLOW)
+        async with self._lanes:
+            self._table.expect(route)
+            rows = await self._ask(name, route, most, token, seconds, HEAVIEST_LEASE, within=SLOW)
         rows.sort(key=lambda row: row[-1], reverse=newest)
         return [_leased(route, token, row) for row in rows]
-
-    async def revive(self, offer: Offer) -> bool:
-        """A delivery meets a dead entry and replaces its bytes."""
-        self._table.expect(offer.route)
-        method, target, peer, scheme, headers, body = columns(offer.delivery)
-        rows = await self._fetch(
-            self._statements["revive"],
-            UUID(offer.key.digest),
-            BYTE[offer.fingerprint],
-            whole(offer.key.event_id),
-            method,
-            target,
-            peer,
-            scheme,
-            headers,
-            body,
-            within=TRY + time_for(len(body)),
-        )
-        return bool(rows)
 
     async def due(self, routes: Iterable[str]) -> frozenset[str]:
         """The routes among these that have something to send."""

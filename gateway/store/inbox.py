@@ -43,6 +43,7 @@ class Wish(NamedTuple):
 Told = Accepted | Seen | Held | Unclaimed
 Wishes = list[Group[Wish, Told]]
 Stores = list[Group[Offer, bool]]
+Revivals = list[Group[Offer, bool]]
 Conclusions = list[Group[Conclusion, Settled]]
 
 
@@ -55,6 +56,7 @@ class Inbox:
         self._accept_statement = ForMany(statements["accept"])
         self._store_statement = ForMany(statements["store"])
         self._put_back_statement = ForMany(statements["put_back"])
+        self._revive_statement = ForMany(statements["revive"])
         self._accepts = Batch(
             self._accept, clock, apart=Batch(self._accept, clock), weigh=_weight_of_wish
         )
@@ -62,6 +64,13 @@ class Inbox:
             self._store, clock, apart=Batch(self._store, clock), weigh=_weight_of_offer
         )
         self._conclusions = Batch(self._conclude, clock, apart=Batch(self._conclude, clock))
+        self._revivals = Batch(
+            self._revive,
+            clock,
+            lanes=1,
+            apart=Batch(self._revive, clock, lanes=1),
+            weigh=_weight_of_offer,
+        )
 
     def accept(self, offer: Offer, *, has_room: bool, within: float) -> asyncio.Future[Told]:
         """Store an event without a claim, claim included.
@@ -84,8 +93,18 @@ class Inbox:
         self._table.expect(conclusion.route)
         return self._conclusions.call(conclusion.key.digest, conclusion, SETTLE_WITHIN)
 
+    def revive(self, offer: Offer) -> asyncio.Future[bool]:
+        """A delivery meets a dead entry and replaces its bytes; False when it is not dead any more.
+
+        StoreAway within a second and what its bytes need, and LookupError as above.
+        """
+        self._table.expect(offer.route)
+        within = SETTLE_WITHIN + time_for(_weight_of_offer(offer))
+        return self._revivals.call(offer.key.digest, offer, within)
+
     async def close(self) -> None:
         """Fail what is still waiting."""
+        await self._revivals.close()
         await self._accepts.close()
         await self._stores.close()
         await self._conclusions.close()
@@ -169,6 +188,26 @@ class Inbox:
                 group[0].tell(n in stored)
         if again:
             await self._stores.insist(again, self._store_firsts, wait)
+
+    async def _revive(self, groups: Revivals, wait: str) -> None:
+        """Of calls with one key, the first brings its bytes and the others find it done."""
+        ids = await self._table.route_ids()
+        offers = [group[0].item for group in groups]
+        rows = await self._table.run(
+            self._revive_statement,
+            groups,
+            wait,
+            [UUID(offer.key.digest) for offer in offers],
+            [ids[offer.route] for offer in offers],
+            [BYTE[offer.fingerprint] for offer in offers],
+            [whole(offer.key.event_id) for offer in offers],
+            *all_columns(offers, [True for _ in offers]),
+            seconds=TRY + time_for(sum(map(_weight_of_offer, offers))),
+        )
+        revived = {n - 1 for (n,) in rows}
+        for n, group in enumerate(groups):
+            for place, call in enumerate(group):
+                call.tell(n in revived and place == 0)
 
     async def _conclude(self, groups: Conclusions, wait: str) -> None:
         """Calls with one key take effect one after the other."""

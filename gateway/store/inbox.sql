@@ -218,13 +218,24 @@ update dedup.entries e
 returning a.n::int4;
 
 -- name: revive
--- A delivery meets a dead entry: its bytes replace the old ones, attempts and doubt stay.
+-- A delivery meets a dead entry: its bytes replace the old ones, attempts and doubt stay. Its route does
+-- too: where routes share a scope, nobody else knows what to make of its target.
+with asked as materialized (
+  select a.*
+    from (select set_config('lock_timeout', $11::text, true)) as bounded,
+         unnest($1::uuid[], $2::int2[], $3::"char"[], $4::bytea[], $5::text[], $6::text[], $7::text[],
+                $8::text[], $9::bytea[], $10::bytea[])
+           with ordinality as a(key, route, fingerprint, whole_id, method, target, peer, scheme,
+                                headers, body, n)
+)
 update dedup.entries e
    set state = 'p', due = now(), since = now(), received = now(), settled = null, why = 'revived',
-       fingerprint = $2, event_id = $3, method = $4, target = $5, peer = $6, scheme = $7, headers = $8, body = $9
- where e.key = $1
+       route = a.route, fingerprint = a.fingerprint, event_id = a.whole_id, method = a.method,
+       target = a.target, peer = a.peer, scheme = a.scheme, headers = a.headers, body = a.body
+  from asked a
+ where e.key = a.key
    and e.state = 'x'
-returning e.key;
+returning a.n::int4;
 
 -- name: due
 -- The routes that have something to send.

@@ -142,7 +142,7 @@ class Store:
 
     async def revive(self, offer: Offer) -> bool:
         """Make a dead entry due, with new bytes; False when it is not dead. Raises StoreAway."""
-        return await self._entries.revive(offer)
+        return await self._inbox.revive(offer)
 
     async def due(self, routes: Iterable[str]) -> frozenset[str]:
         """The routes among these that have something to send. Raises StoreAway."""

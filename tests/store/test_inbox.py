@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from gateway.core.claim import Ending, Held, Seen, Settled, State, Won
+from gateway.core.claim import Ending, Held, Seen, Settled, State, StoreAway, Won
 from gateway.core.inbox import Accepted, EntryEnding, EntryState, Leased, Unclaimed
 from tests.store.stores import (
     DELIVERY,
@@ -93,6 +93,46 @@ async def test_a_delivery_that_meets_a_dead_entry_is_told_and_revives_it_with_it
     told = await store.accept(fresh_offer(leased.key))
     assert isinstance(told, Seen)
     assert not told.dead
+
+
+async def test_a_dead_entry_goes_to_the_route_of_the_delivery_that_revives_it(
+    stores: Stores,
+) -> None:
+    """Routes may share a scope: what it is about is in the target, which that route rewrites."""
+    store = await stores.open()
+    await store.inner.register({"legacy": b"recipe"})
+    leased = await leased_one(store)
+    await store.conclude(conclusion(leased, EntryEnding.BURY))
+    assert await store.inner.revive(fresh_offer(leased.key)._replace(route="legacy"))
+    assert await store.lease() == []
+    (again,) = await store.inner.lease("legacy", 1, 1, 30.0, newest=False)
+    assert again.key == leased.key
+
+
+async def test_of_many_deliveries_that_meet_a_dead_entry_at_once_one_revives_it(
+    stores: Stores,
+) -> None:
+    store = await stores.open()
+    leased = await leased_one(store)
+    await store.conclude(conclusion(leased, EntryEnding.BURY))
+    told = await at_once(store.inner.revive(fresh_offer(leased.key)) for _ in range(5))
+    assert sorted(told) == [False, False, False, False, True]
+
+
+async def test_a_dead_entry_that_others_have_locked_is_no_sign_of_a_store_that_is_away(
+    stores: Stores, other: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    leased = await leased_one(store)
+    await store.conclude(conclusion(leased, EntryEnding.BURY))
+    async with other.transaction():
+        await other.execute("select from dedup.entries for update")
+        with pytest.raises(StoreAway):
+            await store.inner.revive(fresh_offer(leased.key))
+    assert store.inner.away_since is None
+    assert store.errors.keys() == {"lock"}
+    await store.inner.revive(fresh_offer(leased.key))  # unless the one before did it after all
+    assert [one.key for one in await store.lease()] == [leased.key]
 
 
 @pytest.mark.row(76)
