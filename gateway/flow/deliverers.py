@@ -28,6 +28,7 @@ class Deliverers:
         self._by_route: dict[str, Deliverer] = {}
         # A request that began under one holds it, and may still become an entry of it.
         self._replaced: WeakSet[Deliverer] = WeakSet()
+        self._stopped = False
 
     def use(self, deliverers: Iterable[Deliverer]) -> None:
         """Those of the configuration in force; others lease nothing more."""
@@ -38,6 +39,8 @@ class Deliverers:
             if id(old) not in kept:
                 old.stop()
                 self._replaced.add(old)
+        if self._stopped:  # a rollout may swap the file and end the process in the same minute
+            self.stop()
 
     @property
     def busy(self) -> int:
@@ -49,7 +52,8 @@ class Deliverers:
         return [name for name, deliverer in self._by_route.items() if deliverer.breaker_open]
 
     def stop(self) -> None:
-        """Lease nothing more."""
+        """Lease nothing more, under no later configuration either."""
+        self._stopped = True
         for deliverer in self._by_route.values():
             deliverer.stop()
 

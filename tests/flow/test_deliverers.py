@@ -209,6 +209,22 @@ async def test_a_replaced_deliverer_ends_what_it_began_and_leases_nothing_more(
     assert delivered(world) == 2
 
 
+async def test_a_configuration_that_changes_during_the_drain_brings_no_new_work(
+    make_world: MakeWorld,
+) -> None:
+    """A rollout swaps the ConfigMap and ends the pods in the same minute."""
+    world = make_world(**narrow(1))
+    world.owes("evt_1")
+    looking = all_of(world)
+    looking.stop()
+    successor = world.wired(world.route)[1]
+    looking.use([successor])
+    await looking.look_once()
+    await world.settled()
+    assert world.entry("evt_1").state is EntryState.PENDING
+    assert not successor.take()
+
+
 async def test_a_store_that_is_away_while_leasing_costs_nothing_but_time(inbox: World) -> None:
     inbox.owes("evt_1")
     inbox.shop.leases_away = True
