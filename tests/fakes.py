@@ -49,7 +49,7 @@ class MemoryClaims:
         if isinstance(arrival, Seen) and row.state is State.STORED:
             entry = self.entry(ask.key)
             dead = entry is not None and entry.state is EntryState.DEAD
-            return Seen(arrival.first_seen, arrival.same_body, arrival.now, dead)
+            return replace(arrival, dead=dead)
         return arrival
 
     async def settle(self, settlement: Settlement) -> Settled:
@@ -86,7 +86,7 @@ class MemoryClaims:
         if row.state is State.STORED and entry is not None and entry.token == offer.token:
             return Accepted(self.now)
         dead = row.state is State.STORED and entry is not None and entry.state is EntryState.DEAD
-        return Seen(row.first_seen, same_body, self.now, dead)
+        return Seen(row.first_seen, same_body, self.now, row.state is State.STORED, dead)
 
     async def store(self, offer: Offer, *, within: float) -> bool:
         digest = offer.key.digest

@@ -131,6 +131,8 @@ class Seen:
     first_seen: float
     same_body: bool
     now: float
+    stored: bool = False
+    """The inbox owes it: it was acknowledged, and may not be delivered yet."""
     dead: bool = False
     """Stored, and its entry is dead: a delivery like this one revives it."""
 
@@ -162,7 +164,8 @@ def arrive(before: Claim | None, ask: Ask, now: float) -> tuple[Claim, Arrival]:
             1, False, False, now, now
         )
     if before.state in (State.COMPLETED, State.STORED):
-        return before, Seen(before.first_seen, before.fingerprint == ask.fingerprint, now)
+        same_body, stored = before.fingerprint == ask.fingerprint, before.state is State.STORED
+        return before, Seen(before.first_seen, same_body, now, stored)
     if before.is_open(now):
         lapsed = before.state is State.CLAIMED
         attempt, doubtful = before.attempt + 1, before.doubtful or lapsed

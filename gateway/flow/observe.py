@@ -103,11 +103,11 @@ class ObserveRoute:
         match arrival:
             case Won():
                 self._shared.recorder.record_later(ending, lease_end)
-            case Held() | StoreAway() if delivered:
+            case Held() | StoreAway() | Seen(stored=True) if delivered:
                 self._shared.recorder.record_later(ending, lease_end)
             case StoreAway(undecided=True):
                 self._shared.recorder.withdraw(ending, lease_end=lease_end)
             case Seen() | Held() | StoreAway():
-                pass  # completed already, or nothing of ours to end
+                pass  # durable already, or nothing of ours to end
             case _:
                 assert_never(arrival)

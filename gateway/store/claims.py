@@ -35,7 +35,8 @@ from gateway.store.table import BYTE, CHANGED, NOTHING, Table
 SETTLE_WITHIN = 1.0
 
 _CLAIMED = (b"c", b"C")
-_DURABLE = (b"d", b"D", b"s", b"S")
+STORED = (b"s", b"S")
+DURABLE = (b"d", b"D", *STORED)
 _ENDINGS = {Ending.COMPLETE: b"d", Ending.RELEASE: b"r", Ending.RELEASE_DOUBTFUL: b"R"}
 
 Asks = list[Group[Ask, Arrival]]
@@ -188,8 +189,8 @@ def _told(row: Record, ask: Ask) -> Arrival:
     if state is None:  # lost to a row younger than our snapshot: nothing is known of it
         return Held(True, now)
     same_body = fingerprint == BYTE[ask.fingerprint]
-    if state in _DURABLE:
-        return Seen(first_seen, same_body, now, bool(dead))
+    if state in DURABLE:
+        return Seen(first_seen, same_body, now, state in STORED, bool(dead))
     if token == ask.token and state in _CLAIMED:
         return Won(attempt, state == b"C", False, now, first_seen)
     return Held(same_body, now)

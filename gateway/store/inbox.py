@@ -17,13 +17,12 @@ from asyncpg.pgproto.pgproto import UUID
 from gateway.core.claim import Held, Seen, Settled
 from gateway.core.inbox import Accepted, Conclusion, EntryEnding, Offer, Unclaimed
 from gateway.store.batch import Batch, Group
-from gateway.store.claims import SETTLE_WITHIN
+from gateway.store.claims import DURABLE, SETTLE_WITHIN, STORED
 from gateway.store.deliveries import LETTERS, all_columns, time_for, whole
 from gateway.store.queries import ForMany, read
 from gateway.store.session import TRY, Aborted, Record, Remedy, pause
 from gateway.store.table import BYTE, CHANGED, NOTHING, Table
 
-_DURABLE = (b"d", b"D", b"s", b"S")
 _ENDED = {
     EntryEnding.RETRY: b"p",
     EntryEnding.HAND_BACK: b"p",
@@ -249,15 +248,16 @@ def _told(row: Record, first: Wish, wish: Wish) -> Told:
     if was_stored:
         if offer.token == first.offer.token:
             return Accepted(now)
-        return Seen(math.floor(now), offer.fingerprint == first.offer.fingerprint, now)
+        same_body = offer.fingerprint == first.offer.fingerprint
+        return Seen(math.floor(now), same_body, now, stored=True)
     if state is None or is_open:
         return Unclaimed()
     same_body = fingerprint == BYTE[offer.fingerprint]
-    if state not in _DURABLE:
+    if state not in DURABLE:
         return Held(same_body, now)
     if entry is not None and entry_token == offer.token:
         return Accepted(now)
-    return Seen(first_seen, same_body, now, entry == b"x")
+    return Seen(first_seen, same_body, now, state in STORED, entry == b"x")
 
 
 def _weight_of_wish(wish: Wish) -> int:

@@ -97,7 +97,8 @@ def test_what_is_durable_is_seen_and_stays_as_it_is(state: State, fingerprint: i
     before = at_rest(state, doubtful=True, attempt=3)
     row, told = arrive(before, ask(fingerprint=fingerprint), NOW)
     assert row is before
-    assert told == Seen(BORN, same_body=fingerprint == SAME, now=NOW)
+    stored = state is State.STORED
+    assert told == Seen(BORN, same_body=fingerprint == SAME, now=NOW, stored=stored)
 
 
 @pytest.mark.parametrize("fingerprint", [SAME, CHANGED])

@@ -183,6 +183,27 @@ async def test_an_observers_success_completes_what_another_holder_leaves_undecid
     assert row.state is State.COMPLETED
 
 
+async def test_an_observers_success_closes_the_entry_of_a_route_that_left_inbox_mode(
+    world: World,
+) -> None:
+    """Else the deliverer would send the event once more, and nothing would be marked."""
+    world.owes("evt_1")
+    await world.deliver()
+    await world.settled()
+    assert world.claim().state is State.COMPLETED
+    await world.work()
+    assert len(world.consumer.received) == 1
+
+
+async def test_an_observers_failure_leaves_an_entry_alone(world: World) -> None:
+    world.owes("evt_1")
+    before = world.entry()
+    world.consumer.answers(says(500))
+    await world.deliver()
+    await world.settled()
+    assert world.entry() == before
+
+
 async def test_an_observers_failure_leaves_another_holders_claim_alone(
     world: World, make_world: MakeWorld
 ) -> None:

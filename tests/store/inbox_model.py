@@ -82,7 +82,8 @@ class Model:
             self.seen.add("an offer was repeated")
             return Accepted(now)
         first_seen = float(math.floor(claim.first_seen))
-        return Seen(first_seen, same_body, now, self._is_dead(offer.key))
+        stored = claim.state is State.STORED
+        return Seen(first_seen, same_body, now, stored, self._is_dead(offer.key))
 
     def store(self, offer: Offer, now: float) -> bool:
         self.claims[offer.key], self.entries[offer.key], stored = entries.store(
