@@ -3,7 +3,8 @@
 
 -- name: accept
 -- Claim and entry in one statement, so in one transaction. An event that has a claim already is only
--- read, as by arrive; the row that comes back has the same columns, and `first` where it was stored.
+-- read, as by arrive; the row that comes back has the same columns, and `first` where it was stored. A
+-- claim without `first` was made anew for an entry that somebody else has: asked again, the row tells.
 with asked as materialized (
   select a.*
     from (select set_config('lock_timeout', $17::text, true)) as bounded,
@@ -47,11 +48,12 @@ with asked as materialized (
          peer = excluded.peer, scheme = excluded.scheme, headers = excluded.headers,
          body = excluded.body
    where e.state in ('d', 'x', 'o')
+  returning e.key
 )
-select w.key is not null as first, s.open, s.state, s.attempt, s.token, s.fingerprint, s.first_seen,
+select k.key is not null as first, s.open, s.state, s.attempt, s.token, s.fingerprint, s.first_seen,
        extract(epoch from now())::float8 as now, s.entry, s.entry_token
   from asked a
-  left join won  w on w.key = a.key
+  left join kept k on k.key = a.key
   left join seen s on s.key = a.key
  order by a.n;
 
@@ -109,9 +111,10 @@ select a.n::int4
 -- is doubt. An entry whose event is completed is closed instead: its success came while it was being
 -- stored, or its claim was lost and won anew. What is too heavy to be fetched together stays due. The
 -- first attempt after a redrive is by a person's order, which has the moment of the entry's `since`.
+-- Claims and actions are asked about one row at a time: of an `exists` Postgres may make a table of all
+-- completed claims first, for every lease.
 with due as materialized (
-  select e.key, e.state, e.due, octet_length(e.body) as size,
-         exists (select from dedup.claims c where c.key = e.key and c.state in ('d', 'D')) as over
+  select e.key, e.state, e.due, octet_length(e.body) as size
     from dedup.entries e
    where e.route = $1
      and e.state in ('p', 'l')
@@ -120,17 +123,20 @@ with due as materialized (
    order by e.due
    limit $2
      for update of e skip locked
+), known as materialized (
+  select d.*, coalesce((select c.state in ('d', 'D') from dedup.claims c where c.key = d.key), false) as over
+    from due d
 ), closed as (
   update dedup.entries e
      set state = 'd', settled = now(), why = null
-    from due d
-   where e.key = d.key
-     and d.over
+    from known k
+   where e.key = k.key
+     and k.over
 ), fitting as (
   select d.key, d.state, d.due,
          sum(d.size) over (order by d.due, d.key rows unbounded preceding) as bytes,
          row_number() over (order by d.due, d.key) as n
-    from due d
+    from known d
    where not d.over
 )
 update dedup.entries e
@@ -145,17 +151,16 @@ update dedup.entries e
 returning e.key, e.event_id, e.attempt, e.doubtful, e.fingerprint,
           extract(epoch from now() - e.since)::float8 as age, extract(epoch from now())::float8 as now,
           e.method, e.target, e.headers, e.body, e.peer, e.scheme, f.state = 'l' as took_over,
-          exists (
-            select from dedup.actions o
+          coalesce((
+            select true from dedup.actions o
              where o.key = e.key and o.action = 'redrive'
-               and o.at = e.since and o.attempt = e.attempt - 1) as by_order,
+               and o.at = e.since and o.attempt = e.attempt - 1 limit 1), false) as by_order,
           f.due;
 
 -- name: lease_newest
 -- The same from the other end, so that a fresh event does not wait for a backlog.
 with due as materialized (
-  select e.key, e.state, e.due, octet_length(e.body) as size,
-         exists (select from dedup.claims c where c.key = e.key and c.state in ('d', 'D')) as over
+  select e.key, e.state, e.due, octet_length(e.body) as size
     from dedup.entries e
    where e.route = $1
      and e.state in ('p', 'l')
@@ -164,17 +169,20 @@ with due as materialized (
    order by e.due desc
    limit $2
      for update of e skip locked
+), known as materialized (
+  select d.*, coalesce((select c.state in ('d', 'D') from dedup.claims c where c.key = d.key), false) as over
+    from due d
 ), closed as (
   update dedup.entries e
      set state = 'd', settled = now(), why = null
-    from due d
-   where e.key = d.key
-     and d.over
+    from known k
+   where e.key = k.key
+     and k.over
 ), fitting as (
   select d.key, d.state, d.due,
          sum(d.size) over (order by d.due desc, d.key rows unbounded preceding) as bytes,
          row_number() over (order by d.due desc, d.key) as n
-    from due d
+    from known d
    where not d.over
 )
 update dedup.entries e
@@ -189,10 +197,10 @@ update dedup.entries e
 returning e.key, e.event_id, e.attempt, e.doubtful, e.fingerprint,
           extract(epoch from now() - e.since)::float8 as age, extract(epoch from now())::float8 as now,
           e.method, e.target, e.headers, e.body, e.peer, e.scheme, f.state = 'l' as took_over,
-          exists (
-            select from dedup.actions o
+          coalesce((
+            select true from dedup.actions o
              where o.key = e.key and o.action = 'redrive'
-               and o.at = e.since and o.attempt = e.attempt - 1) as by_order,
+               and o.at = e.since and o.attempt = e.attempt - 1 limit 1), false) as by_order,
           f.due;
 
 -- name: put_back

@@ -34,12 +34,24 @@ BACKLOG = """
 """
 
 
+MEMORY = """
+    insert into dedup.claims (key, first_seen, route, state, fingerprint)
+    select md5(i::text)::uuid, 0, 1, 'd', 'a' from generate_series(1, 30000) as i
+"""
+ORDERS = """
+    insert into dedup.actions (who, action, key, route, attempt)
+    select 'alice', 'redrive', md5(i::text)::uuid, 1, 1 from generate_series(1, 30000) as i
+"""
+
+
 @pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
 async def test_workers_find_what_is_due_by_its_index_however_much_waits(
     mode: str, sql: asyncpg.Connection
 ) -> None:
     await sql.execute(BACKLOG)
-    await sql.execute("vacuum analyze dedup.entries, dedup.claims")
+    await sql.execute(MEMORY)
+    await sql.execute(ORDERS)
+    await sql.execute("vacuum analyze dedup.entries, dedup.claims, dedup.actions")
     await sql.execute(f"set plan_cache_mode = {mode}")
     arguments = {
         "lease": (["1", "64", "1", "30", "1000000"], "entries_due"),
@@ -52,6 +64,9 @@ async def test_workers_find_what_is_due_by_its_index_however_much_waits(
         lines = await sql.fetch(f"explain (costs off) execute {name}({', '.join(values)})")
         plan = "\n".join(line[0] for line in lines)
         assert index in plan, plan
+        # Of all that is completed, and of all that was ever ordered, only these entries' rows.
+        assert "Seq Scan on claims" not in plan, plan
+        assert "Seq Scan on actions" not in plan, plan
         if index == "entries_due":  # and stops at what is not due yet
             assert "Seq Scan on entries" not in plan, plan
             assert "due <= now()" in plan.partition("Index Cond:")[2].partition("\n")[0], plan
