@@ -20,8 +20,9 @@ with asked as materialized (
 ), seen as materialized (
   select c.key, c.state, c.attempt, c.token, c.fingerprint, c.first_seen,
          c.state in ('r', 'R') or (c.state in ('c', 'C') and c.until < now()) as open,
+         -- Not `exists`: of that Postgres may make a table of all dead entries first.
          case when c.state in ('s', 'S') then
-           exists (select from dedup.entries e where e.key = c.key and e.state = 'x')
+           (select e.state = 'x' from dedup.entries e where e.key = c.key)
          end as dead
     from asked a
     join dedup.claims c on c.key = a.key

@@ -117,7 +117,7 @@ with asked as materialized (
      and e.state = a.state
      and e.attempt = a.attempt
      and (e.state in ('p', 'x', 'h') or (e.state = 'l' and e.due < now()))
-     and not exists (select from dedup.claims c where c.key = e.key and c.state in ('d', 'D'))
+     and coalesce((select c.state not in ('d', 'D') from dedup.claims c where c.key = e.key), true)
   returning e.key, e.route, e.attempt
 ), noted as (
   insert into dedup.actions (who, action, why, key, route, attempt)
