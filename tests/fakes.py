@@ -73,11 +73,11 @@ class MemoryClaims:
         if before is None and not has_room:
             return Unclaimed()
         row, after, stored = inbox.accept(before, entry, offer, self.now)
-        if stored and row is not None and after is not None:
-            self.rows[digest] = row
+        assert row is not None
+        self.rows[digest] = row
+        if stored and after is not None:
             self._keep(offer, entry, after)
             return Accepted(self.now)
-        assert row is not None
         if row.is_open(self.now):
             return Unclaimed()
         same_body = row.fingerprint == offer.fingerprint

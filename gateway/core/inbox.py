@@ -159,15 +159,17 @@ class Entry:
 def accept(
     claim: Claim | None, entry: Entry | None, offer: Offer, now: float
 ) -> tuple[Claim | None, Entry | None, bool]:
-    """An event meets an inbox that has room: both rows afterwards, and whether they were made.
+    """An event meets an inbox that has room: both rows afterwards, and whether the entry was made.
 
     Only an event without any claim is stored in this one step. An open claim is won first, like any
-    other, and then given to the inbox by `store`.
+    other, and then given to the inbox by `store`. An entry that is owed under a claim that was lost
+    gets a claim again, and is not for whoever brought the event to send.
     """
     if claim is not None:
         return claim, entry, False
     made = Claim(State.STORED, offer.doubtful, 1, now, offer.fingerprint)
-    return made, _kept(entry, offer, now, attempt=1, doubtful=offer.doubtful), True
+    kept = _kept(entry, offer, now, attempt=1, doubtful=offer.doubtful)
+    return made, kept, kept is not entry
 
 
 def store(

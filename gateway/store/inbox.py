@@ -145,7 +145,8 @@ class Inbox:
                     call.out = False
                     call.fail(refused)
             elif has_room and not row[0] and row[2] is None:
-                again.append(group)  # lost to a row younger than our snapshot, which tells
+                # Lost to a row younger than our snapshot, or made for an entry of somebody else's.
+                again.append(group)
             else:
                 for call in group:
                     call.tell(_told(row, group[0].item, call.item))

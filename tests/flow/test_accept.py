@@ -144,6 +144,22 @@ async def test_a_full_inbox_takes_nothing_new_and_knows_what_it_has(inbox: World
     assert await inbox.deliver("evt_2") == STORED
 
 
+async def test_an_event_that_somebody_sends_is_not_sent_again_though_its_claim_was_lost(
+    inbox: World, make_world: MakeWorld
+) -> None:
+    """A table of claims that was emptied is not the end of what the entries know."""
+    gate = Gate(says(200))
+    inbox.consumer.answers(gate)
+    await inbox.deliver()
+    await gate.reached.wait()
+    inbox.shop.claims.rows.clear()
+    other = make_world(shop=inbox.shop, mode=Mode.INBOX)
+    assert await other.deliver() == SEEN
+    gate.open()
+    await inbox.settled()
+    assert (len(inbox.consumer.received), other.consumer.received) == (1, [])
+
+
 async def test_without_a_free_slot_an_event_waits_its_turn(make_world: MakeWorld) -> None:
     upstream = replace(routes.UPSTREAM, concurrency=1)
     world = make_world(mode=Mode.INBOX, upstream=upstream)

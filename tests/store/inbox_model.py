@@ -70,9 +70,10 @@ class Model:
         self.claims[offer.key], self.entries[offer.key], made = entries.accept(
             claim, entry, offer, now
         )
-        if claim is None:
-            assert made
+        if made:
             return Accepted(now)
+        claim = self.claims[offer.key]
+        assert claim is not None
         if claim.is_open(now):
             return Unclaimed()
         same_body = claim.fingerprint == offer.fingerprint
