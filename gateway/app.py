@@ -28,6 +28,7 @@ from gateway.certificates import Certificates
 from gateway.config import Embedded, Loaded
 from gateway.core.outcome import StatusPolicy
 from gateway.core.route import Upstream
+from gateway.flow.bodies import Bodies
 from gateway.flow.flights import Flights
 from gateway.flow.record import Recorder
 from gateway.flow.shared import Shared
@@ -139,6 +140,7 @@ class Gateway:
             inbox=self._store,
             room=self._upkeep,
             replies=self._store,
+            bodies=Bodies(loaded.limits.body_memory),
             flights=Flights(),
             recorder=self._recorder,
             counts=metrics,

@@ -104,7 +104,7 @@ class InboxRoute:
             told = await self._shared.inbox.accept(offer, has_room=has_room, within=ARRIVE_WITHIN)
         finally:
             if has_slot and not isinstance(told, Accepted):
-                self._deliverer.give_back()
+                self._deliverer.give_back(len(event.delivery.body))
         match told:
             case Accepted(now):
                 return self._owe(event, 1, now, began, offer, doubtful=False)
@@ -117,7 +117,7 @@ class InboxRoute:
 
     def _offer(self, event: Event) -> tuple[Offer, bool]:
         """The event as it is to be stored, and whether a slot was taken for it."""
-        has_slot = self._deliverer.take()
+        has_slot = self._deliverer.take(len(event.delivery.body))
         state = EntryState.LEASED if has_slot else EntryState.PENDING
         return event.offer(self.route, state), has_slot
 
@@ -165,7 +165,7 @@ class InboxRoute:
             raise
         finally:
             if has_slot and not stored:
-                self._deliverer.give_back()
+                self._deliverer.give_back(len(event.delivery.body))
         if not stored:
             return Busy(RETRY_AFTER)
         return self._owe(event, won.attempt, won.now, began, offer, doubtful=won.doubtful)

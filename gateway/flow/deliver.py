@@ -3,9 +3,10 @@
     fresh     the process that stores an event sends it at once, if the route has a slot free
     leased    everything else: looked for every second, and whenever a slot becomes free
 
-A lease is committed before anything is sent. As many entries are leased as there are slots, so none
-waits in memory under a lease that runs; every second lease begins with the newest, so a fresh event
-never waits for a backlog. A consumer that is down is asked now and then (`core/breaker.py`).
+A lease is committed before anything is sent. As many entries are leased as there are slots, and
+fewer where their bodies are large, so none waits in memory under a lease that runs; every second
+lease begins with the newest, so a fresh event never waits for a backlog. A consumer that is down is
+asked now and then (`core/breaker.py`).
 
 What was acknowledged stays owed: an attempt ends in a conclusion, and a worker that dies leaves a
 lease behind, whose next holder sends marked.
@@ -43,6 +44,7 @@ class Deliverer:
         self._notes = notes
         self._shared = shared
         self._clock = shared.clock
+        self._bodies = shared.bodies
         self._breaker = Breaker()
         self._free = route.upstream.concurrency
         self._beside = 0
@@ -61,16 +63,23 @@ class Deliverer:
         """Whether the consumer counts as down."""
         return self._breaker.is_open
 
-    def take(self) -> bool:
-        """A slot for an event that is about to be stored; False where it has to wait its turn."""
+    def take(self, size: int) -> bool:
+        """A slot for an event that is about to be stored; False where it has to wait its turn.
+
+        `size`: of its body, in bytes.
+        """
         if self._stopped or self._breaker.is_open or self._free <= 0:
             return False
+        if self.busy and not self._bodies.has_room(size):
+            return False
         self._free -= 1
+        self._bodies.take(size)
         return True
 
-    def give_back(self) -> None:
-        """A slot is free again."""
+    def give_back(self, size: int) -> None:
+        """The slot is free again, and the body gone."""
         self._free += 1
+        self._bodies.give_back(size)
         if self._more:
             self.wake()
 
@@ -78,13 +87,15 @@ class Deliverer:
         """Send one entry, in a slot that was taken for it. `lease_end`: monotonic seconds."""
         self._shared.spawn(self._carry(event, leased, lease_end, probe=False))
 
-    def begun_beside(self) -> None:
+    def begun_beside(self, size: int) -> None:
         """A forward became an entry while it was under way: its end is waited for like others'."""
         self._beside += 1
+        self._bodies.take(size)
 
-    def ended_beside(self) -> None:
+    def ended_beside(self, size: int) -> None:
         """It has ended."""
         self._beside -= 1
+        self._bodies.give_back(size)
 
     def wake(self) -> None:
         """There may be entries that are due."""
@@ -122,7 +133,12 @@ class Deliverer:
         return retry.after(result, leased.attempt, age, self.route.retry, jitter)
 
     def _room(self) -> int:
-        return 0 if self._stopped else self._breaker.room(self._free, self._clock())
+        if self._stopped:
+            return 0
+        room = self._breaker.room(self._free, self._clock())
+        if self._bodies.has_room():
+            return room
+        return 0 if self.busy else min(room, 1)
 
     async def _lease(self) -> None:
         try:
@@ -149,6 +165,7 @@ class Deliverer:
                 shared.at("after_lease")
             for leased in entries:
                 taken += 1
+                self._bodies.take(len(leased.delivery.body))
                 probe = self._breaker.begun()
                 event = self._notes.stored(leased)
                 if leased.took_over:
@@ -164,7 +181,7 @@ class Deliverer:
         finally:
             if probe:
                 self._breaker.ended()
-            self.give_back()
+            self.give_back(len(event.delivery.body))
 
     async def _attempt(
         self, event: Event, leased: Leased, lease_end: float, *, probe: bool

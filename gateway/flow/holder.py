@@ -94,7 +94,7 @@ class Holder:
             if stored:
                 self._shared.at("after_store")
                 self._shared.room.accepted(self._route.name)
-                self._deliverer.begun_beside()
+                self._deliverer.begun_beside(len(event.delivery.body))
                 self._shared.spawn(self._finish(sending, event, won, lease_end))
                 return self._acknowledged()
             result = await asyncio.shield(sending)
@@ -130,7 +130,7 @@ class Holder:
             try:
                 await self._deliverer.conclude(event, leased, result, began, lease_end)
             finally:
-                self._deliverer.ended_beside()
+                self._deliverer.ended_beside(len(event.delivery.body))
 
     async def _hesitate(
         self, event: Event, won: Won, lease_end: float, *, stale: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.core.document import Parse
+from gateway.flow.bodies import Bodies
 from gateway.flow.flights import Flights
 from gateway.flow.needs import (
     Claims,
@@ -35,6 +36,7 @@ class Shared:
     inbox: Inbox
     room: Room
     replies: Replies
+    bodies: Bodies
     flights: Flights
     recorder: Recorder
     counts: Counts

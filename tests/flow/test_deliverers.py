@@ -222,7 +222,7 @@ async def test_a_configuration_that_changes_during_the_drain_brings_no_new_work(
     await looking.look_once()
     await world.settled()
     assert world.entry("evt_1").state is EntryState.PENDING
-    assert not successor.take()
+    assert not successor.take(1)
 
 
 async def test_a_store_that_is_away_while_leasing_costs_nothing_but_time(inbox: World) -> None:

@@ -21,6 +21,7 @@ from gateway.core.location import Json
 from gateway.core.outcome import Ambiguous, Outcome
 from gateway.core.retention import Promise
 from gateway.core.route import Route
+from gateway.flow.bodies import Bodies
 from gateway.flow.deliver import Deliverer
 from gateway.flow.flights import Flights
 from gateway.flow.forward import Sender
@@ -101,6 +102,7 @@ class World:
         self.room = Room()
         self.recorder = Recorder(self.shop, self.shop, self.counted, self.clock, self._spawn)
         self.flights = Flights()
+        self.bodies = Bodies(1024**2)
         self.route = replace(ROUTE, **changes)
         self.receiver, self.deliverer = self.wired(self.route)
 
@@ -119,6 +121,7 @@ class World:
             inbox=self.shop,
             room=self.room,
             replies=self.replies,
+            bodies=self.bodies,
             flights=self.flights,
             recorder=self.recorder,
             counts=self.counted,
