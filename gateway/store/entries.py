@@ -28,6 +28,8 @@ LEASES = 4
 # Two collide at most once or twice; a pooler's surprise comes once.
 MOST_TRIES = 4
 
+NEWEST = "lease_newest"
+
 T = TypeVar("T")
 
 
@@ -38,6 +40,7 @@ class Entries:
         self._table = table
         self._sessions = sessions
         self._statements = read("inbox.sql")
+        self._statements[NEWEST] = self._statements["lease"].turned(NEWEST)
         self._lanes = asyncio.Semaphore(LEASES)
 
     async def lease(
@@ -48,7 +51,7 @@ class Entries:
         Use no token twice: it is what fences the lease. What was taken although the reply was lost
         is due again when the lease is over.
         """
-        name = "lease_newest" if newest else "lease"
+        name = NEWEST if newest else "lease"
         async with self._lanes:
             self._table.expect(route)
             rows = await self._ask(name, route, most, token, seconds, HEAVIEST_LEASE, within=SLOW)

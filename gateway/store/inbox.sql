@@ -112,7 +112,8 @@ select a.n::int4
 -- stored, or its claim was lost and won anew. What is too heavy to be fetched together stays due. The
 -- first attempt after a redrive is by a person's order, which has the moment of the entry's `since`.
 -- Claims and actions are asked about one row at a time: of an `exists` Postgres may make a table of all
--- completed claims first, for every lease.
+-- completed claims first, for every lease. `asc` is the oldest first; for the newest first, so that a
+-- fresh event does not wait for a backlog, the same text is turned round.
 with due as materialized (
   select e.key, e.state, e.due, octet_length(e.body) as size
     from dedup.entries e
@@ -120,7 +121,7 @@ with due as materialized (
      and e.state in ('p', 'l')
      and e.due <= now()
      and (e.state = 'p' or e.due < now())
-   order by e.due
+   order by e.due asc
    limit $2
      for update of e skip locked
 ), known as materialized (
@@ -134,54 +135,8 @@ with due as materialized (
      and k.over
 ), fitting as (
   select d.key, d.state, d.due,
-         sum(d.size) over (order by d.due, d.key rows unbounded preceding) as bytes,
-         row_number() over (order by d.due, d.key) as n
-    from known d
-   where not d.over
-)
-update dedup.entries e
-   set state    = 'l',
-       attempt  = e.attempt + 1,
-       doubtful = e.doubtful or f.state = 'l',
-       token    = $3,
-       due      = now() + $4::float8 * interval '1 second'
-  from fitting f
- where e.key = f.key
-   and (f.bytes <= $5 or f.n = 1)
-returning e.key, e.event_id, e.attempt, e.doubtful, e.fingerprint,
-          extract(epoch from now() - e.since)::float8 as age, extract(epoch from now())::float8 as now,
-          e.method, e.target, e.headers, e.body, e.peer, e.scheme, f.state = 'l' as took_over,
-          coalesce((
-            select true from dedup.actions o
-             where o.key = e.key and o.action = 'redrive'
-               and o.at = e.since and o.attempt = e.attempt - 1 limit 1), false) as by_order,
-          f.due;
-
--- name: lease_newest
--- The same from the other end, so that a fresh event does not wait for a backlog.
-with due as materialized (
-  select e.key, e.state, e.due, octet_length(e.body) as size
-    from dedup.entries e
-   where e.route = $1
-     and e.state in ('p', 'l')
-     and e.due <= now()
-     and (e.state = 'p' or e.due < now())
-   order by e.due desc
-   limit $2
-     for update of e skip locked
-), known as materialized (
-  select d.*, coalesce((select c.state in ('d', 'D') from dedup.claims c where c.key = d.key), false) as over
-    from due d
-), closed as (
-  update dedup.entries e
-     set state = 'd', settled = now(), why = null
-    from known k
-   where e.key = k.key
-     and k.over
-), fitting as (
-  select d.key, d.state, d.due,
-         sum(d.size) over (order by d.due desc, d.key rows unbounded preceding) as bytes,
-         row_number() over (order by d.due desc, d.key) as n
+         sum(d.size) over (order by d.due asc, d.key rows unbounded preceding) as bytes,
+         row_number() over (order by d.due asc, d.key) as n
     from known d
    where not d.over
 )

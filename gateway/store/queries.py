@@ -34,6 +34,12 @@ class Statement:
             raise ValueError(f"{self.name} does not unpack arrays in one place")
         return Statement(self.name, sql)
 
+    def turned(self, name: str) -> Statement:
+        """The same from the other end of its order. Raises ValueError where it has none."""
+        if " asc" not in self.sql:
+            raise ValueError(f"{self.name} is in no order")
+        return Statement(name, self.sql.replace(" asc", " desc"))
+
 
 class ForMany:
     """A statement in both its forms."""

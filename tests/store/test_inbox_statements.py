@@ -10,6 +10,8 @@ import pytest
 
 from gateway.core.claim import Won
 from gateway.core.inbox import Accepted, EntryState
+from gateway.store.entries import NEWEST
+from gateway.store.queries import read
 from tests.store.statements import INBOX, WAIT, storing
 from tests.store.stores import (
     DELIVERY,
@@ -55,12 +57,13 @@ async def test_workers_find_what_is_due_by_its_index_however_much_waits(
     await sql.execute(f"set plan_cache_mode = {mode}")
     arguments = {
         "lease": (["1", "64", "1", "30", "1000000"], "entries_due"),
-        "lease_newest": (["1", "64", "1", "30", "1000000"], "entries_due"),
+        NEWEST: (["1", "64", "1", "30", "1000000"], "entries_due"),
         "due": (["'{1,2}'"], "entries_due"),
         "forget": (["1", "60", "500"], "entries_over"),
     }
+    texts = INBOX | {NEWEST: read("inbox.sql")["lease"].turned(NEWEST).sql}
     for name, (values, index) in arguments.items():
-        await sql.execute(f"prepare {name} as {INBOX[name]}")
+        await sql.execute(f"prepare {name} as {texts[name]}")
         lines = await sql.fetch(f"explain (costs off) execute {name}({', '.join(values)})")
         plan = "\n".join(line[0] for line in lines)
         assert index in plan, plan
