@@ -12,5 +12,11 @@ on conflict do nothing;
 select name, id from dedup.routes where name = any($1::text[]);
 
 -- name: health
+-- What no delivery can do without is asked for beforehand. A table that is not there lacks nothing: the
+-- version says so.
 select (select coalesce(max(version), 0) from dedup.migrations) as version,
-       pg_is_in_recovery() or current_setting('transaction_read_only')::bool as read_only;
+       pg_is_in_recovery() or current_setting('transaction_read_only')::bool as read_only,
+       (select string_agg(p.name || ' on dedup.' || t.name, ', ')
+          from (values ('claims'), ('entries')) as t(name),
+               (values ('select'), ('insert'), ('update')) as p(name)
+         where not has_table_privilege(to_regclass('dedup.' || t.name), p.name)) as lacks;

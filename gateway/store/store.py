@@ -171,10 +171,15 @@ class Store:
     async def check_once(self) -> None:
         """Find out whether the store can be used, and make it so where that needs a migration."""
         try:
-            ((version, read_only),) = await self._sessions.ask(self._health)
+            ((version, read_only, lacks),) = await self._sessions.ask(self._health)
             if read_only:
                 self._sessions.is_away("the server is read-only")
                 self._sessions.expire()
+                return
+            if version >= self._needs and lacks:
+                self._sessions.is_away(
+                    f"the role lacks {lacks}: run deploy/roles.sql again, as the owner"
+                )
                 return
             if version >= self._needs:
                 self._had_schema = True

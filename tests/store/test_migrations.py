@@ -129,6 +129,18 @@ async def test_the_role_suffices_for_all_that_a_gateway_does(
     assert await sql.fetchval("select count(*) from pg_stat_activity where usename = $1", USER)
 
 
+async def test_a_role_that_lacks_what_a_migration_brought_is_named_before_a_delivery_comes(
+    stores: Stores, role_dsn: str, sql: asyncpg.Connection
+) -> None:
+    """Else a rollout that forgot roles.sql would be ready, and turn away everything."""
+    await sql.execute(f"revoke all on dedup.entries from {USER}")
+    store = await stores.open(role_dsn, up=False)
+    await store.inner.first_look(PATIENCE)
+    assert "the role lacks select on dedup.entries" in (store.inner.problem or "")
+    await sql.execute(ROLES.read_text())
+    await store.up()
+
+
 async def live_an_entrys_life(store: OpenStore, sql: asyncpg.Connection) -> None:
     """Every statement of the inbox once."""
     held = fresh_ask()
