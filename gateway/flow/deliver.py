@@ -36,7 +36,14 @@ class Deliverer:
     """One route's entries on their way to its consumer."""
 
     def __init__(
-        self, route: Route, sender: Sender, doubt: Doubt, notes: Notes, shared: Shared
+        self,
+        route: Route,
+        sender: Sender,
+        doubt: Doubt,
+        notes: Notes,
+        shared: Shared,
+        *,
+        slots: int,
     ) -> None:
         self.route = route
         self._sender = sender
@@ -46,7 +53,7 @@ class Deliverer:
         self._clock = shared.clock
         self._bodies = shared.bodies
         self._breaker = Breaker()
-        self._free = route.upstream.concurrency
+        self._slots = self._free = slots
         self._beside = 0
         self._leasing = False
         self._more = False
@@ -56,7 +63,7 @@ class Deliverer:
     @property
     def busy(self) -> int:
         """Entries under way: slots that are taken, and what goes on beside them."""
-        return self.route.upstream.concurrency - self._free + self._beside
+        return self._slots - self._free + self._beside
 
     @property
     def breaker_open(self) -> bool:

@@ -27,7 +27,7 @@ def wire(
     """
     notes = Notes(route, shared.counts, shared.parse, each_delivery=shared.log_deliveries)
     doubt = Doubt(route, prober)
-    deliverer = Deliverer(route, sender, doubt, notes, shared)
+    deliverer = Deliverer(route, sender, doubt, notes, shared, slots=_slots(route))
     match route.mode:
         case Mode.FORWARD:
             receiver: Receiver = ForwardRoute(route, sender, doubt, deliverer, notes, shared)
@@ -38,3 +38,18 @@ def wire(
         case _:
             assert_never(route.mode)
     return receiver, deliverer
+
+
+def _slots(route: Route) -> int:
+    """How many entries may be under way.
+
+    Where deliveries wait for the same consumer, a backlog leaves half of its slots to them: they
+    are answered 504 when they wait for one too long, and an entry just waits.
+    """
+    match route.mode:
+        case Mode.INBOX:
+            return route.upstream.concurrency
+        case Mode.FORWARD | Mode.OBSERVE:
+            return max(route.upstream.concurrency // 2, 1)
+        case _:
+            assert_never(route.mode)

@@ -1,4 +1,4 @@
-"""Bodies of entries under way: bounded together, and no route waits for another's for ever."""
+"""What entries under way leave to others: memory, and slots of their consumer."""
 
 from __future__ import annotations
 
@@ -74,3 +74,19 @@ def test_a_body_fits_while_the_sum_stays_within_the_bound() -> None:
     assert (bodies.has_room(3), bodies.has_room(4)) == (True, False)
     bodies.take(3)
     assert not bodies.has_room()
+
+
+@pytest.mark.parametrize(("mode", "most"), [(Mode.INBOX, 4), (Mode.FORWARD, 2), (Mode.OBSERVE, 2)])
+async def test_a_backlog_leaves_slots_to_deliveries_that_wait_for_the_same_consumer(
+    make_world: MakeWorld, mode: Mode, most: int
+) -> None:
+    world = make_world(mode=mode, upstream=replace(routes.UPSTREAM, concurrency=4))
+    gate = Gate(says(200))
+    world.consumer.answers(*(gate for _ in EVENTS))
+    world.owes(*EVENTS)
+    world.deliverer.wake()
+    await gate.reached.wait()
+    assert (under_way(world), world.deliverer.busy) == (most, most)
+    gate.open()
+    await world.settled()
+    assert len(world.consumer.received) == 4
