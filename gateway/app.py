@@ -34,6 +34,7 @@ from gateway.flow.record import Recorder
 from gateway.flow.shared import Shared
 from gateway.flow.upkeep import Upkeep
 from gateway.health import Health
+from gateway.loops import for_good
 from gateway.metrics import Metrics
 from gateway.owed import refuse_missing_at_reload, refuse_missing_at_start
 from gateway.reloading import Reloading
@@ -102,11 +103,14 @@ class Gateway:
                 use=self._renew,
                 told=self.metrics.gauges.reloaded,
             )
-            self._spawn(self._reloading.watch())
-        self._spawn(self._health.watch())
-        self._spawn(self._routing.deliverers.watch())
-        self._spawn(self._upkeep.look())
-        self._spawn(self._upkeep.forget())
+            self._spawn(for_good(self._reloading.watch))
+        for loop in (
+            self._health.watch,
+            self._routing.deliverers.watch,
+            self._upkeep.look,
+            self._upkeep.forget,
+        ):
+            self._spawn(for_good(loop))
         self._state = "running"
         log.info("started", extra={"version": __version__})
         return addresses
