@@ -22,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SQL = "gateway/store/claims.sql"
 INBOX = "gateway/store/inbox.sql"
+QUERIES = "gateway/store/queries.py"
 CORE = "gateway/core/claim.py"
 COPIED = ("gateway", "tests", "deploy", "pyproject.toml")
 # The tests of the rules. Faults, migrations and health are about other things and take longest.
@@ -43,6 +44,7 @@ TESTS = {
         "tests/store/test_entry_agreement.py",
         "tests/store/test_inbox_statements.py",
     ],
+    QUERIES: ["tests/store/test_entries.py", "tests/store/test_queries.py"],
 }
 # Enough to see whether more than one test notices; after that an edit only costs time.
 MOST_FAILURES = 3
@@ -173,7 +175,7 @@ EDITS = [
     Edit("lease: locked rows are waited for", INBOX, "for update of e skip locked",
          "for update of e"),
     Edit("lease: newest for oldest", INBOX, "   order by e.due asc\n", "   order by e.due desc\n"),
-    Edit("lease: oldest for newest", "gateway/store/queries.py", '(" asc", " desc")',
+    Edit("lease: oldest for newest", QUERIES, '(" asc", " desc")',
          '(" asc", " asc")'),
     Edit("lease: any number of bytes", INBOX, "(f.bytes <= $5 or f.n = 1)",
          "(f.bytes <= $5 or true)"),
