@@ -97,7 +97,8 @@ class InboxRoute:
         self._shared.recorder.withdraw(claimed, leased, lease_end=lease_end)
 
     async def _accept(self, event: Event) -> Answer:
-        began, has_room = self._clock(), self._shared.room.has_room(self.route)
+        began = self._clock()
+        has_room = not self._deliverer.retired and self._shared.room.has_room(self.route)
         offer, has_slot = self._offer(event)
         told: Accepted | Seen | Held | Unclaimed | None = None
         try:

@@ -59,6 +59,8 @@ class Deliverer:
         self._more = False
         self._newest = True
         self._stopped = False
+        self.retired = False
+        """Its route is not configured any more: what is stored for it now, nobody delivers."""
 
     @property
     def busy(self) -> int:
@@ -114,6 +116,11 @@ class Deliverer:
     def stop(self) -> None:
         """Lease and take nothing more; what is under way ends."""
         self._stopped = True
+
+    def retire(self) -> None:
+        """The same, and nothing new is to be stored."""
+        self.stop()
+        self.retired = True
 
     async def conclude(
         self, event: Event, leased: Leased, result: Outcome, began: float, lease_end: float

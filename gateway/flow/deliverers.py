@@ -37,7 +37,7 @@ class Deliverers:
         kept = set(map(id, self._by_route.values()))
         for old in before:
             if id(old) not in kept:
-                old.stop()
+                old.stop() if old.route.name in self._by_route else old.retire()
                 self._replaced.add(old)
         if self._stopped:  # a rollout may swap the file and end the process in the same minute
             self.stop()

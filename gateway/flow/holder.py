@@ -111,6 +111,8 @@ class Holder:
 
     async def _store(self, offer: Offer) -> bool | None:
         """Whether our claim is an entry now; None where the store did not say."""
+        if self._deliverer.retired:
+            return False
         try:
             return await self._shared.inbox.store(offer, within=STORE_WITHIN)
         except StoreAway as away:
