@@ -40,6 +40,8 @@ class MemoryClaims:
         """Epoch seconds."""
         self.rows: dict[bytes, Claim] = {}
         self.entries: dict[bytes, Row] = {}
+        self.orders: set[tuple[bytes, int]] = set()
+        """Keys that an operator released, and after which attempt."""
         self.asked = 0
 
     async def arrive(self, ask: Ask, *, within: float) -> Arrival:
@@ -144,6 +146,9 @@ class MemoryClaims:
         row = self.entries[key.digest]
         row.entry = replace(row.entry, state=EntryState.PENDING, since=self.now, due=self.now)
         row.ordered_after = row.entry.attempt
+
+    async def released(self, key: EventKey, attempt: int) -> bool:
+        return (key.digest, attempt) in self.orders
 
     async def due(self, routes: Iterable[str]) -> frozenset[str]:
         wanted = frozenset(routes)

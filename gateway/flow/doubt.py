@@ -14,10 +14,11 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import assert_never
 
-from gateway.core.event import RawHeaders
+from gateway.core.claim import StoreAway
+from gateway.core.event import EventKey, RawHeaders
 from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
 from gateway.core.route import OnDoubt, OnStale, Probe, Route
-from gateway.flow.needs import Consumer
+from gateway.flow.needs import Consumer, Inbox
 
 NOT_KNOWN = 404
 
@@ -56,6 +57,19 @@ class Doubt:
             return Step.HOLD
         found = _heard(await _ask(self._prober, self._probe, event_id))
         return Step.HOLD if found is Step.UNKNOWN and age >= self._probe.give_up else found
+
+
+async def is_ordered(inbox: Inbox, key: EventKey, attempt: int) -> bool:
+    """Whether a person released the event, so that this attempt goes through whatever the doubt.
+
+    A store that cannot say has not said so.
+    """
+    if attempt == 1:
+        return False
+    try:
+        return await inbox.released(key, attempt - 1)
+    except StoreAway:
+        return False
 
 
 async def _ask(prober: Consumer, probe: Probe, event_id: str) -> Outcome:

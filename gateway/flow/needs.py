@@ -88,6 +88,10 @@ class Inbox(Protocol):
         """A delivery meets a dead entry and replaces its bytes. Raises StoreAway."""
         ...
 
+    async def released(self, key: EventKey, attempt: int) -> bool:
+        """Whether a person freed the event's claim after that attempt. Raises StoreAway."""
+        ...
+
     async def due(self, routes: Iterable[str]) -> frozenset[str]:
         """The routes among these that have something to send. Raises StoreAway."""
         ...

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from asyncpg.pgproto.pgproto import UUID
+
 from gateway.core.claim import StoreAway
 from gateway.core.event import Delivery, EventKey
 from gateway.core.inbox import EntryState, Leased, Waiting
@@ -57,6 +59,11 @@ class Entries:
             rows = await self._ask(name, route, most, token, seconds, HEAVIEST_LEASE, within=SLOW)
         rows.sort(key=lambda row: row[-1], reverse=newest)
         return [_leased(route, token, row) for row in rows]
+
+    async def released(self, key: EventKey, attempt: int) -> bool:
+        """Whether a person freed the event's claim after that attempt."""
+        ((released,),) = await self._fetch(self._statements["released"], UUID(key.digest), attempt)
+        return bool(released)
 
     async def due(self, routes: Iterable[str]) -> frozenset[str]:
         """The routes among these that have something to send."""

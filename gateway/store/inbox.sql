@@ -110,7 +110,8 @@ select a.n::int4
 -- The lease is committed before anything is sent; the attempt is counted here. A lease that was lapsed
 -- is doubt. An entry whose event is completed is closed instead: its success came while it was being
 -- stored, or its claim was lost and won anew. What is too heavy to be fetched together stays due. The
--- first attempt after a redrive is by a person's order, which has the moment of the entry's `since`.
+-- first attempt after a redrive is by a person's order, which has the moment of the entry's `since`; so
+-- is the first one after a release.
 -- Claims and actions are asked about one row at a time: of an `exists` Postgres may make a table of all
 -- completed claims first, for every lease. `asc` is the oldest first; for the newest first, so that a
 -- fresh event does not wait for a backlog, the same text is turned round.
@@ -154,13 +155,15 @@ returning e.key, e.event_id, e.attempt, e.doubtful, e.fingerprint,
           e.method, e.target, e.headers, e.body, e.peer, e.scheme, f.state = 'l' as took_over,
           coalesce((
             select true from dedup.actions o
-             where o.key = e.key and o.action = 'redrive'
-               and o.at = e.since and o.attempt = e.attempt - 1 limit 1), false) as by_order,
+             where o.key = e.key and o.attempt = e.attempt - 1
+               and (o.action = 'release' or (o.action = 'redrive' and o.at = e.since))
+             limit 1), false) as by_order,
           f.due;
 
 -- name: put_back
 -- A worker ends its attempt without success, if the entry still is its own. `unsent`: the attempt does
--- not count. No row back: somebody else has it.
+-- not count. What is held keeps the end of its latest attempt as the reason, which a person has to know.
+-- No row back: somebody else has it.
 with asked as materialized (
   select a.*
     from (select set_config('lock_timeout', $8::text, true)) as bounded,
@@ -173,7 +176,7 @@ update dedup.entries e
        attempt  = e.attempt - a.unsent::int4,
        due      = now() + a.pause * interval '1 second',
        settled  = case when a.state <> 'p' then now() end,
-       why      = a.why
+       why      = case when a.state = 'h' then coalesce(e.why, a.why) else a.why end
   from asked a
  where e.key = a.key
    and e.token = a.token
@@ -199,6 +202,11 @@ update dedup.entries e
  where e.key = a.key
    and e.state = 'x'
 returning a.n::int4;
+
+-- name: released
+-- Whether a person freed the claim after this attempt, and so had its event sent once more.
+select exists (
+  select from dedup.actions o where o.key = $1 and o.action = 'release' and o.attempt = $2) as released;
 
 -- name: due
 -- The routes that have something to send.

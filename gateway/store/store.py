@@ -144,6 +144,10 @@ class Store:
         """Make a dead entry due, with new bytes; False when it is not dead. Raises StoreAway."""
         return await self._inbox.revive(offer)
 
+    async def released(self, key: EventKey, attempt: int) -> bool:
+        """Whether a person freed the event's claim after that attempt. Raises StoreAway."""
+        return await self._entries.released(key, attempt)
+
     async def due(self, routes: Iterable[str]) -> frozenset[str]:
         """The routes among these that have something to send. Raises StoreAway."""
         return await self._entries.due(routes)

@@ -25,8 +25,16 @@ async def gateway(world: World) -> AsyncIterator[Gateway]:
         world.file(
             world.route("replayed", duplicate_reply="replay"),
             world.route("stored", mode="inbox", retry=RETRY),
+            world.route("held", on_doubt="hold"),
+            world.route("held-stored", mode="inbox", on_doubt="hold"),
+            world.route("asked", on_doubt="probe", probe={"url": knows(world)}),
         )
     )
+
+
+def knows(world: World) -> str:
+    """Where the consumer says that it knows an event: it answers 200 to whatever it is asked."""
+    return f"http://127.0.0.1:{world.consumer.port}/known?id={{event_id}}"
 
 
 def meant(gateway: Gateway, event: str, route: str) -> tuple[str, ...]:
@@ -59,6 +67,21 @@ async def test_a_released_event_reaches_the_consumer_once_more_marked_and_its_ne
     assert [(sent.attempt, sent.marked) for sent in world.consumer.requests(event)] == [
         (1, False), (2, True),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("route", ["held", "held-stored", "asked"])
+async def test_a_released_event_goes_through_once_more_whatever_the_route_does_with_doubt(
+    world: World, gateway: Gateway, route: str
+) -> None:
+    event, path = fresh(), f"/hooks/{route}"
+    assert (await world.deliver(event, path=path)).status == 200
+    await world.database.becomes(event, "completed")
+    released = await run("claims", "release", *meant(gateway, event, route), *WHO, "--yes")
+    assert released.exit_code == 0, released.output
+    assert (await world.deliver(event, path=path)).verdict == "first"
+    await world.database.becomes(event, "completed")
+    sent = [one for one in world.consumer.requests(event) if one.method == "POST"]
+    assert [(one.attempt, one.marked) for one in sent] == [(1, False), (2, True)]
 
 
 async def test_a_dead_event_is_redriven_to_a_consumer_that_works_again(

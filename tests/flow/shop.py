@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 from gateway.core.answer import Reason, Verdict
 from gateway.core.claim import Arrival, Ask, Held, Seen, Settled, Settlement, StoreAway
+from gateway.core.event import EventKey
 from gateway.core.inbox import (
     Accepted,
     Conclusion,
@@ -154,6 +155,10 @@ class Shop:
         if self.revivals_away:
             raise StoreAway("away")
         return await self.claims.revive(offer)
+
+    async def released(self, key: EventKey, attempt: int) -> bool:
+        self._here()
+        return await self.claims.released(key, attempt)
 
     async def due(self, routes: Iterable[str]) -> frozenset[str]:
         self._here()
