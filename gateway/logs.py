@@ -33,6 +33,7 @@ EVENTS = {
     "owed_unknown": "the store did not say at start what routes that are gone still owe",
     "payload_mismatch": "one id came with two bodies",
     "possible_double": "an event was accepted after an attempt that may have had its effect",
+    "probe_undecided": "a probe did not say whether the consumer knows an event",
     "reply_not_replayable": "a reply that the route wants replayed could not be kept or read",
     "request_failed": "a request failed in a way that nobody foresaw",
     "restart_needed": "settings changed that only a restart takes",

@@ -30,8 +30,8 @@ async def refuse_missing(store: Store, routes: Iterable[Route]) -> None:
         counts = ", ".join(f"{name} ({entries})" for name, entries in owed.items())
         raise RoutesMissing(
             f"acknowledged events are undelivered on routes that are not configured: {counts};"
-            " put each route back under its name until they are delivered,"
-            " or drop them with `dedup-gateway inbox drop --route NAME`"
+            " put each route back under its name until `dedup-gateway inbox list --route NAME` is"
+            " empty; what is dead or held there waits for `inbox redrive`, `complete` or `drop`"
         )
 
 

@@ -112,9 +112,11 @@ def _while_stored(route: Route) -> Iterator[str]:
         "keep_payload: stored deliveries are whole ones, with the personal data in them; they go "
         f"{_kept(route.keep_payload)} they were delivered or dropped, and not before"
     )
-    yield (
-        f"high_water: with {route.high_water} undelivered events of a route, its new ones get 503"
-    )
+    if route.mode is Mode.INBOX:
+        yield (
+            f"high_water: with {route.high_water} pending or leased events of a route, its new "
+            "ones get 503; what is dead or held does not count"
+        )
 
 
 def _kept(span: timedelta) -> str:

@@ -35,7 +35,7 @@ class StoreFindings:
 
     version: str
     risks: tuple[str, ...]
-    """How it may lose what it has confirmed."""
+    """How it may lose what it confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def _doubt(route: Route) -> str | None:
     if route.on_doubt is not OnDoubt.PROBE or route.probe is None:
         return route.on_doubt.value
     probe = route.probe
-    url = f"{probe.upstream.scheme}://{probe.upstream.authority}{probe.target}"
+    url = f"{probe.upstream.scheme}://{probe.upstream.authority}{probe.shown}"
     waits = f"within {_span(probe.upstream.timeout)}, hold after {_span(probe.give_up)}"
     return f"probe {url} {waits}"
 
@@ -209,11 +209,10 @@ def _stale(route: Route) -> str | None:
 def _stored(route: Route) -> str | None:
     if not stores(route):
         return None
-    retry = route.retry
-    return (
-        f"tried every {_span(retry.base)} to {_span(retry.cap)} for {_span(retry.give_up)}, "
-        f"kept {format_duration(route.keep_payload)} once delivered, {route.high_water} at most"
-    )
+    retry, kept = route.retry, format_duration(route.keep_payload)
+    most = f", {route.high_water} at most" if route.mode is Mode.INBOX else ""
+    tried = f"tried every {_span(retry.base)} to {_span(retry.cap)} for {_span(retry.give_up)}"
+    return f"{tried}, kept {kept} once delivered{most}"
 
 
 def _span(seconds: float) -> str:

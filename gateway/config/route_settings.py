@@ -223,8 +223,9 @@ class RouteSettings(Strict):
     undelivered ones are kept until they are. Longer keeps personal data, shorter leaves less to
     look at."""
     high_water: Count = written("100000")
-    """How many undelivered events of this route are stored; above it new ones get 503, so that the
-    provider keeps them. Too low refuses during an outage, too high fills the disk."""
+    """In mode inbox: how many events of this route may be pending or leased; above it new ones get
+    503, so that the provider keeps them. What is dead or held does not count. Too low refuses
+    during an outage, too high fills the disk."""
     event_id: Annotated[tuple[Location, ...], *Listed]
     """Where the event id is: header:NAME, json:/pointer, form:NAME, query:NAME; several in a list
     make one id together. Pick the id of the *event*: an id of the delivery is new on every retry

@@ -146,7 +146,8 @@ def _verdict(route: Route, reading: Reading) -> tuple[str, str | None]:
 
 def _question(probe: Probe, event_id: str) -> str:
     upstream = probe.upstream
-    return f"GET {upstream.scheme}://{upstream.authority}{probe.target_of(event_id)}"
+    asked = replace(probe, target=probe.shown).target_of(event_id)
+    return f"GET {upstream.scheme}://{upstream.authority}{asked}"
 
 
 def _parts(reading: Reading, locations: tuple[Location, ...]) -> tuple[Part, ...]:

@@ -23,6 +23,8 @@ LEASE_MARGIN = 5.0
 # D1: nobody waits longer for somebody else's result than this, whatever the provider allows.
 LONGEST_BUSY_WAIT = 10.0
 BUSY_WAIT_WITHOUT_PROMISE = 5.0
+# Where a probe's URL has the id.
+EVENT_ID = "{event_id}"
 
 
 class Mode(StrEnum):
@@ -128,10 +130,20 @@ class Probe:
     give_up: float
     """Seconds since the event was first seen, after which an undecided one is held."""
 
+    @property
+    def shown(self) -> str:
+        """The target for people: of a query only the names and the id, for values may be keys."""
+        path, mark, query = self.target.partition("?")
+        parts = [
+            part if EVENT_ID in part or "=" not in part else part.partition("=")[0] + "=…"
+            for part in query.split("&")
+        ]
+        return path + mark + "&".join(parts)
+
     def target_of(self, event_id: str) -> str:
         """The target that asks for one event, whatever characters its id has."""
         written = quote(event_id.encode("utf-8", "surrogatepass"), safe="")
-        return self.target.replace("{event_id}", written)
+        return self.target.replace(EVENT_ID, written)
 
 
 @dataclass(frozen=True, slots=True)

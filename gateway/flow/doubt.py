@@ -11,6 +11,7 @@ doubtful attempt, workers, and those who found an event older than our memory. T
 
 from __future__ import annotations
 
+import logging
 from enum import Enum, auto
 from typing import assert_never
 
@@ -19,6 +20,9 @@ from gateway.core.event import EventKey, RawHeaders
 from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
 from gateway.core.route import OnDoubt, OnStale, Probe, Route
 from gateway.flow.needs import Consumer, Inbox
+from gateway.flow.notes import ID_IN_LOGS
+
+log = logging.getLogger("gateway.deliveries")
 
 NOT_KNOWN = 404
 
@@ -36,6 +40,7 @@ class Doubt:
     """One route's way with doubt. `prober`: the hop to the probe's URL, where there is one."""
 
     def __init__(self, route: Route, prober: Consumer | None) -> None:
+        self._route = route.name
         self._on_doubt = route.on_doubt
         self.holds_stale = route.on_stale is OnStale.HOLD
         """Whether a person looks at new events that are older than our memory."""
@@ -55,7 +60,11 @@ class Doubt:
             return Step.SEND
         if self._on_doubt is OnDoubt.HOLD or self._probe is None or self._prober is None:
             return Step.HOLD
-        found = _heard(await _ask(self._prober, self._probe, event_id))
+        answer = await _ask(self._prober, self._probe, event_id)
+        found = _heard(answer)
+        if found is Step.UNKNOWN:
+            facts = {"route": self._route, "event_id": event_id[:ID_IN_LOGS], "why": _why(answer)}
+            log.warning("probe_undecided", extra=facts)
         return Step.HOLD if found is Step.UNKNOWN and age >= self._probe.give_up else found
 
 
@@ -77,6 +86,16 @@ async def _ask(prober: Consumer, probe: Probe, event_id: str) -> Outcome:
     lines: RawHeaders = ((b"Host", host), (b"Accept", b"*/*"))
     target = probe.target_of(event_id)
     return await prober.send("GET", target, lines, b"", send_before=None)
+
+
+def _why(answer: Outcome) -> str:
+    match answer:
+        case Delivered(reply) | Refused(reply):
+            return f"it said {reply.status}"
+        case Unreached(reason) | Ambiguous(reason):
+            return str(reason)
+        case _:
+            assert_never(answer)
 
 
 def _heard(answer: Outcome) -> Step:

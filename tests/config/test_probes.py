@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import sample, try_sample
+from gateway.config import report, sample, try_sample
 from gateway.core.route import Route, Tls
 from tests.config.conftest import Mistakes, Read, whole, without_place, write_pair
 
@@ -140,3 +140,14 @@ def test_try_shows_the_question_that_a_sample_would_lead_to(read: Read) -> None:
     assert f"in doubt, asked          {question}" in sample.as_text(found)
     assert try_sample(loaded, "orders", b"{}").probe is None
     assert try_sample(read(whole()), "orders", b'{"event_id": "evt_1"}').probe is None
+
+
+def test_what_a_probe_shows_of_its_query_is_no_key(read: Read) -> None:
+    text = PROBE.replace(URL, "http://app/known?token=sekrit&id={event_id}&plain")
+    route = route_of(read, text)
+    assert route.probe is not None
+    assert route.probe.shown == "/known?token=…&id={event_id}&plain"
+    assert route.probe.target_of("e 1") == "/known?token=sekrit&id=e%201&plain"
+    said = report.as_text(report.check(read(whole(route=text))))
+    assert "sekrit" not in said
+    assert "token=…" in said

@@ -66,7 +66,7 @@ async def test_a_start_without_such_a_route_is_refused(
     assert await other.died(within=20) == 2
     (line,) = other.log("start_failed")
     assert "debts (1)" in line["detail"]
-    assert "inbox drop" in line["detail"]
+    assert "inbox list" in line["detail"]
 
 
 @pytest.mark.row(99)
@@ -102,4 +102,5 @@ async def test_a_route_that_left_inbox_mode_still_delivers_what_it_acknowledged(
     gateway.write(world.file(world.route(name, mode=mode)))
     gateway.signal(signal.SIGHUP)
     await eventually(lambda: len(world.consumer.effects(event)) == 1, within=15)
+    await world.database.becomes(event, "completed")  # or the next start would be refused
     await gateway.end()

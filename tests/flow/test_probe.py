@@ -183,3 +183,20 @@ async def test_time_that_a_probe_takes_counts_before_a_late_acknowledgement(
     gate.open()
     await world.settled()
     assert world.consumer.last.marked
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(says(500), "it said 500"), (Unreached("connect_refused"), "connect_refused")],
+    ids=str,
+)
+async def test_a_probe_that_does_not_say_is_a_line_in_the_log(
+    doubting: MakeWorld, caplog: pytest.LogCaptureFixture, answer: Outcome, why: str
+) -> None:
+    world = doubting(OnDoubt.PROBE)
+    await in_doubt(world)
+    world.prober.answers(answer)
+    await world.deliver()
+    (line,) = [line for line in caplog.records if line.message == "probe_undecided"]
+    assert vars(line)["why"] == why
+    assert vars(line)["event_id"] == "evt_1"
