@@ -182,7 +182,7 @@ EDITS = [
     Edit("lease: nothing that is larger alone", INBOX, "(f.bytes <= $5 or f.n = 1)",
          "f.bytes <= $5"),
     Edit("lease: an order outlives its attempt", INBOX,
-         "o.at = e.since and o.attempt = e.attempt - 1", "o.at = e.since"),
+         "o.key = e.key and o.attempt = e.attempt - 1", "o.key = e.key"),
     Edit("put_back: token fence dropped", INBOX, "   and e.token = a.token\n   and e.state = 'l'\n",
          "   and e.state = 'l'\n"),
     Edit("put_back: state fence dropped", INBOX,
