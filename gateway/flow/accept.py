@@ -29,7 +29,6 @@ from gateway.core.route import OnStoreDown, Route
 from gateway.flow.arrive import Arriving
 from gateway.flow.bypass import REFUSED, without_store
 from gateway.flow.deliver import Deliverer
-from gateway.flow.doubt import is_ordered
 from gateway.flow.forward import Sender
 from gateway.flow.notes import Event, Notes
 from gateway.flow.receive import without_key
@@ -124,15 +123,7 @@ class InboxRoute:
         return event.offer(self.route, state), has_slot
 
     def _owe(
-        self,
-        event: Event,
-        attempt: int,
-        now: float,
-        began: float,
-        offer: Offer,
-        *,
-        doubtful: bool,
-        ordered: bool = False,
+        self, event: Event, attempt: int, now: float, began: float, offer: Offer, *, doubtful: bool
     ) -> Answer:
         """It is stored: send it if it is ours to send, and acknowledge it."""
         self._shared.room.accepted(self.route.name)
@@ -141,7 +132,7 @@ class InboxRoute:
         if offer.state is EntryState.LEASED:
             leased = Leased(
                 event.key, self.route.name, event.token, attempt, doubtful, event.fingerprint,
-                0.0, now, event.delivery, by_order=ordered,
+                0.0, now, event.delivery,
             )  # fmt: skip
             self._deliverer.start(event, leased, began + self.route.lease)
         else:
@@ -178,10 +169,7 @@ class InboxRoute:
                 self._deliverer.give_back(len(event.delivery.body))
         if not stored:
             return Busy(RETRY_AFTER)
-        ordered = has_slot and await is_ordered(self._shared.inbox, event.key, won.attempt)
-        return self._owe(
-            event, won.attempt, won.now, began, offer, doubtful=won.doubtful, ordered=ordered
-        )
+        return self._owe(event, won.attempt, won.now, began, offer, doubtful=won.doubtful)
 
     async def _seen(self, event: Event, seen: Seen, *, met_live: bool) -> Answer:
         if not seen.same_body:

@@ -221,7 +221,7 @@ class Deliverer:
             return None
         stale = self._is_stale(event, leased)
         step = await self._doubt.step(
-            event.key.event_id, doubtful=leased.doubtful, stale=stale, age=leased.age
+            event.key, leased.attempt, doubtful=leased.doubtful, stale=stale, age=leased.age
         )
         match step:
             case Step.SEND:

@@ -39,25 +39,38 @@ class Step(Enum):
 class Doubt:
     """One route's way with doubt. `prober`: the hop to the probe's URL, where there is one."""
 
-    def __init__(self, route: Route, prober: Consumer | None) -> None:
+    def __init__(self, route: Route, prober: Consumer | None, inbox: Inbox) -> None:
         self._route = route.name
         self._on_doubt = route.on_doubt
         self.holds_stale = route.on_stale is OnStale.HOLD
         """Whether a person looks at new events that are older than our memory."""
         self._probe = route.probe
         self._prober = prober
+        self._inbox = inbox
 
-    @property
-    def matters(self) -> bool:
-        """Whether the route ever does anything but send."""
-        return self.holds_stale or self._on_doubt is not OnDoubt.RETRY
-
-    async def step(self, event_id: str, *, doubtful: bool, stale: bool, age: float) -> Step:
+    async def step(
+        self, key: EventKey, attempt: int, *, doubtful: bool, stale: bool, age: float
+    ) -> Step:
         """Before a send. `age`: seconds since the event was first seen."""
-        if stale and self.holds_stale:
-            return Step.HOLD
-        if not doubtful or self._on_doubt is OnDoubt.RETRY:
+        too_old = stale and self.holds_stale
+        in_doubt = doubtful and self._on_doubt is not OnDoubt.RETRY
+        if not (too_old or in_doubt) or await self._is_ordered(key, attempt):
             return Step.SEND
+        return Step.HOLD if too_old else await self._judge(key.event_id, age)
+
+    async def _is_ordered(self, key: EventKey, attempt: int) -> bool:
+        """Whether a person released the event, so that this attempt goes through whatever doubt.
+
+        A store that cannot say has not said so.
+        """
+        if attempt == 1:
+            return False
+        try:
+            return await self._inbox.released(key, attempt - 1)
+        except StoreAway:
+            return False
+
+    async def _judge(self, event_id: str, age: float) -> Step:
         if self._on_doubt is OnDoubt.HOLD or self._probe is None or self._prober is None:
             return Step.HOLD
         answer = await _ask(self._prober, self._probe, event_id)
@@ -66,19 +79,6 @@ class Doubt:
             facts = {"route": self._route, "event_id": event_id[:ID_IN_LOGS], "why": _why(answer)}
             log.warning("probe_undecided", extra=facts)
         return Step.HOLD if found is Step.UNKNOWN and age >= self._probe.give_up else found
-
-
-async def is_ordered(inbox: Inbox, key: EventKey, attempt: int) -> bool:
-    """Whether a person released the event, so that this attempt goes through whatever the doubt.
-
-    A store that cannot say has not said so.
-    """
-    if attempt == 1:
-        return False
-    try:
-        return await inbox.released(key, attempt - 1)
-    except StoreAway:
-        return False
 
 
 async def _ask(prober: Consumer, probe: Probe, event_id: str) -> Outcome:

@@ -22,7 +22,7 @@ from gateway.core.outcome import Ambiguous, Delivered, Outcome
 from gateway.core.route import Route
 from gateway.flow.bypass import REFUSED
 from gateway.flow.deliver import Deliverer
-from gateway.flow.doubt import Doubt, Step, is_ordered
+from gateway.flow.doubt import Doubt, Step
 from gateway.flow.flights import Told
 from gateway.flow.forward import Sender, answer_to, ending_of
 from gateway.flow.landing import Landing, told_of
@@ -64,7 +64,7 @@ class Holder:
         self._shared.at("after_claim")
         self._notes.won(event, won)
         stale = self._notes.is_stale(event, won.attempt, won.now)
-        if (won.doubtful or stale) and self._doubt.matters:
+        if won.doubtful or stale:
             landing = await self._hesitate(event, won, lease_end, stale=stale)
             if landing is not None:
                 return landing
@@ -140,12 +140,9 @@ class Holder:
         """What doubt makes of the claim; None where it may be sent."""
         age, step = won.now - won.first_seen, None
         try:
-            if await is_ordered(self._shared.inbox, event.key, won.attempt):
-                step = Step.SEND
-            else:
-                step = await self._doubt.step(
-                    event.key.event_id, doubtful=won.doubtful, stale=stale, age=age
-                )
+            step = await self._doubt.step(
+                event.key, won.attempt, doubtful=won.doubtful, stale=stale, age=age
+            )
         finally:
             if step is None:
                 await self._release(event, lease_end)

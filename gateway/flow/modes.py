@@ -26,7 +26,7 @@ def wire(
     A route that left inbox mode, even for `observe`, still delivers what it had acknowledged.
     """
     notes = Notes(route, shared.counts, shared.parse, each_delivery=shared.log_deliveries)
-    doubt = Doubt(route, prober)
+    doubt = Doubt(route, prober, shared.inbox)
     deliverer = Deliverer(route, sender, doubt, notes, shared, slots=_slots(route))
     match route.mode:
         case Mode.FORWARD:

@@ -110,8 +110,7 @@ select a.n::int4
 -- The lease is committed before anything is sent; the attempt is counted here. A lease that was lapsed
 -- is doubt. An entry whose event is completed is closed instead: its success came while it was being
 -- stored, or its claim was lost and won anew. What is too heavy to be fetched together stays due. The
--- first attempt after a redrive is by a person's order, which has the moment of the entry's `since`; so
--- is the first one after a release.
+-- first attempt after a redrive is by a person's order, which has the moment of the entry's `since`.
 -- Claims and actions are asked about one row at a time: of an `exists` Postgres may make a table of all
 -- completed claims first, for every lease. `asc` is the oldest first; for the newest first, so that a
 -- fresh event does not wait for a backlog, the same text is turned round.
@@ -156,7 +155,7 @@ returning e.key, e.event_id, e.attempt, e.doubtful, e.fingerprint,
           coalesce((
             select true from dedup.actions o
              where o.key = e.key and o.attempt = e.attempt - 1
-               and (o.action = 'release' or (o.action = 'redrive' and o.at = e.since))
+               and o.action = 'redrive' and o.at = e.since
              limit 1), false) as by_order,
           f.due;
 

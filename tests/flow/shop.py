@@ -83,6 +83,7 @@ class Shop:
     def __init__(self, claims: MemoryClaims) -> None:
         self.claims = claims
         self.away = False
+        self.releases_away = False
         self.settle_away = False
         self.leases_away = False
         self.leases = self.stores = 0
@@ -158,6 +159,8 @@ class Shop:
 
     async def released(self, key: EventKey, attempt: int) -> bool:
         self._here()
+        if self.releases_away:
+            raise StoreAway("away")
         return await self.claims.released(key, attempt)
 
     async def due(self, routes: Iterable[str]) -> frozenset[str]:

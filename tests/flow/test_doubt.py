@@ -60,6 +60,34 @@ async def test_hold_sends_again_what_had_no_effect(doubting: MakeWorld, clear: O
     assert not world.consumer.last.marked
 
 
+async def test_a_released_event_is_sent_once_whatever_the_doubt(doubting: MakeWorld) -> None:
+    world = doubting(OnDoubt.HOLD)
+    await in_doubt(world)
+    world.shop.claims.orders.add((world.key("evt_1").digest, 1))
+    world.consumer.answers(says(500))
+    assert forwarded(await world.deliver()).verdict is Verdict.FIRST
+    assert (world.consumer.last.attempt, world.consumer.last.marked) == (2, True)
+    assert await world.deliver() == STORED
+    assert len(world.consumer.received) == 2
+
+
+async def test_a_release_of_another_attempt_orders_nothing(doubting: MakeWorld) -> None:
+    world = doubting(OnDoubt.HOLD)
+    await in_doubt(world)
+    world.shop.claims.orders.add((world.key("evt_1").digest, 2))
+    assert await world.deliver() == STORED
+
+
+async def test_a_store_that_cannot_tell_of_a_release_has_not_told_of_one(
+    doubting: MakeWorld,
+) -> None:
+    world = doubting(OnDoubt.HOLD)
+    await in_doubt(world)
+    world.shop.claims.orders.add((world.key("evt_1").digest, 1))
+    world.shop.releases_away = True
+    assert await world.deliver() == STORED
+
+
 async def test_hold_holds_what_a_dead_holder_left(doubting: MakeWorld) -> None:
     world = doubting(OnDoubt.HOLD)
     await dies(world)
