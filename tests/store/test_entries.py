@@ -163,3 +163,24 @@ async def test_what_a_pooler_forgot_is_asked_again(stores: Stores) -> None:
     store.inner._sessions.give_back(connection)
     assert len(await store.lease()) == 1
     assert store.errors == {"prepared": 1}
+
+
+async def test_an_entry_that_is_held_keeps_the_end_of_its_latest_attempt_as_the_reason(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    await store.accept(fresh_offer())
+    for ending, why in ((EntryEnding.RETRY, "ambiguous timeout"), (EntryEnding.HOLD, "in doubt")):
+        (leased,) = await store.lease()
+        await store.conclude(conclusion(leased, ending, why=why))
+    assert await sql.fetchval("select why from dedup.entries") == "ambiguous timeout"
+
+
+async def test_an_entry_that_is_held_before_any_attempt_says_why(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    await store.accept(fresh_offer())
+    (leased,) = await store.lease()
+    await store.conclude(conclusion(leased, EntryEnding.HOLD, why="older than the retention"))
+    assert await sql.fetchval("select why from dedup.entries") == "older than the retention"
