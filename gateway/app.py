@@ -241,7 +241,7 @@ class Gateway:
         self._loaded = loaded
         self.metrics.routes(loaded.routes)
         # No turn of the loop lies between: a request for a new route finds it registered.
-        await self._store.register({route.name: route.recipe.print() for route in loaded.routes})
+        await self._store.register({route.name: route.print for route in loaded.routes})
         await self._routing.close_replaced()
 
     def _new_hop(self, upstream: Upstream, policy: StatusPolicy) -> Hop:

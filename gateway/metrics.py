@@ -105,6 +105,16 @@ class Metrics:
         self._mismatches = counter(
             "payload_mismatches", "Deliveries whose body differs from the one claimed.", "route"
         )
+        self._signatures = counter(
+            "signatures",
+            "Signatures that were checked, by what was found and which secret had made them.",
+            "route",
+            "result",
+            "secret",
+        )
+        self._items = counter(
+            "batch_items", "Items of batches, by what they turned out to be.", "route", "verdict"
+        )
         self._stale = counter("stale_events", "New events older than the retention.", "route")
         self._concluded = counter(
             "inbox_concluded",
@@ -210,6 +220,14 @@ class Metrics:
     def mismatch(self, route: str) -> None:
         """One id came with two bodies."""
         self._mismatches[route] += 1
+
+    def signature(self, route: str, result: str, secret: str) -> None:
+        """A signature was checked; `secret` is the place of the one that matched, or empty."""
+        self._signatures[route, result, secret] += 1
+
+    def items(self, route: str, verdict: Verdict, number: int) -> None:
+        """So many items of one batch turned out alike."""
+        self._items[route, verdict] += number
 
     def concluded(self, route: str, ending: EntryEnding) -> None:
         """A worker ended its attempt at an entry."""

@@ -12,9 +12,10 @@ from pathlib import Path
 from weakref import WeakSet
 
 from gateway.config import fingerprint
+from gateway.core.addressing import RouteTable
 from gateway.core.headers import Networks
 from gateway.core.outcome import StatusPolicy
-from gateway.core.route import Route, RouteTable, Tls, Upstream
+from gateway.core.route import Route, Tls, Upstream
 from gateway.flow.deliver import Deliverer
 from gateway.flow.deliverers import Deliverers
 from gateway.flow.forward import Sender

@@ -156,8 +156,9 @@ class FixedReplySettings(Strict):
 
     status: ReplyStatus = written("200")
     """200 to 299. Anything else would make the provider send the event again."""
-    content_type: ContentType = written("text/plain")
-    """The reply's Content-Type, a media type. Some providers insist on theirs."""
+    content_type: ContentType | None = None
+    """The reply's Content-Type, a media type. Some providers insist on theirs. Default: text/plain
+    with a body, none without."""
     body: Text = written("")
     """The reply's body. Providers that want a fixed text repeat the event until they read it."""
 

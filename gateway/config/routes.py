@@ -47,7 +47,12 @@ def build(settings: RouteSettings, folder: FilePath) -> Route:
         hosts=settings.hosts,
         upstream=upstream,
         mode=settings.mode,
+        pass_through=None,
         recipe=Recipe(settings.scope or (Literal(settings.name),), settings.event_id),
+        batch=None,
+        per_attempt=(),
+        signature=None,
+        handshakes=(),
         event_type=settings.event_type,
         event_time=settings.event_time,
         promise=promise,
@@ -193,7 +198,8 @@ def _reply(settings: DuplicateReply | FixedReplySettings) -> route.DuplicateRepl
         case DuplicateReply.REPLAY:
             return route.ReplayReply()
         case FixedReplySettings(status=status, content_type=kind, body=body):
-            return route.FixedReply(status, kind, body.encode())
+            fallback = "text/plain" if body else None
+            return route.FixedReply(status, kind or fallback, body.encode())
         case _:
             assert_never(settings)
 

@@ -10,12 +10,13 @@ from typing import assert_never
 
 from gateway.config import absence
 from gateway.config.loaded import Loaded
+from gateway.core.addressing import RouteTable
 from gateway.core.event import Delivery, EventKey, RawHeaders
 from gateway.core.headers import BadNomination, end_to_end
 from gateway.core.keying import Conflicting, Missing, Reading, Recipe
 from gateway.core.location import Location, describe, parse_location
 from gateway.core.retention import parse_event_time
-from gateway.core.route import OnMissingId, Probe, Route, RouteTable
+from gateway.core.route import OnMissingId, Probe, Route
 
 _REQUEST_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) (/[!-~]*) HTTP/1\.[01]\r?\n")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from gateway.core.handshake import Said
 from gateway.core.outcome import Reply
 from gateway.core.route import DuplicateReply
 
@@ -26,7 +27,7 @@ class Verdict(StrEnum):
     UNKEYED = "unkeyed"
     """No usable id: passed through unprotected."""
     PASSED = "passed"
-    """Not an event by its method: passed through unclaimed."""
+    """Not an event, by its method or as a provider's handshake: passed through unclaimed."""
     BYPASSED = "bypassed"
     """Forwarded without a claim while the store was away, as the route wants."""
 
@@ -54,6 +55,10 @@ class Reason(StrEnum):
     CONFLICTING_ID = "conflicting_id"
     MISSING_ID = "missing_id"
     STORE_AWAY = "store_away"
+    SIGNATURE = "signature"
+    """Not signed by the provider, or too long ago."""
+    KEYS_AWAY = "keys_away"
+    """The keys that signatures are checked with cannot be had right now."""
     INBOX_FULL = "inbox_full"
     """More undelivered entries than the route's high-water mark."""
     INTERNAL = "internal"
@@ -86,6 +91,9 @@ class Duplicate:
     how: DuplicateReply
     kept: Reply | None
     """What the first delivery got, where the route replays and it is still known."""
+    first_seen: float | None = None
+    """Epoch seconds on the database's clock; None where the sender is not known to be the
+    provider, to whom alone this is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,13 @@ class Acknowledged:
     """Stored durably by this delivery; we owe it to the consumer from now on."""
 
     how: DuplicateReply
+
+
+@dataclass(frozen=True, slots=True)
+class Greeted:
+    """A provider's handshake, answered for the consumer."""
+
+    said: Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +128,4 @@ class Rejected:
     retry_after: int | None = None
 
 
-Answer = Answered | Unanswered | Duplicate | Acknowledged | Busy | Rejected
+Answer = Answered | Unanswered | Duplicate | Acknowledged | Greeted | Busy | Rejected

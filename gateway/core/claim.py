@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from gateway.core.event import EventKey
+from gateway.core.event import EventKey, Part
 
 
 class State(StrEnum):
@@ -82,6 +82,8 @@ class Settlement(NamedTuple):
     token: int
     fingerprint: int
     ending: Ending
+    items: tuple[Part, ...] = ()
+    """Of a batch: what is settled, all in one statement. `key` is the batch's own then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class Seen:
     first_seen: float
     same_body: bool
     now: float
+    same_event: bool = True
+    """False where another event had the same operation key."""
     stored: bool = False
     """The inbox owes it: it was acknowledged, and may not be delivered yet."""
     dead: bool = False
@@ -143,6 +147,8 @@ class Held:
 
     same_body: bool
     now: float
+    same_event: bool = True
+    """As above."""
 
 
 Arrival = Won | Seen | Held
@@ -165,7 +171,7 @@ def arrive(before: Claim | None, ask: Ask, now: float) -> tuple[Claim, Arrival]:
         )
     if before.state in (State.COMPLETED, State.STORED):
         same_body, stored = before.fingerprint == ask.fingerprint, before.state is State.STORED
-        return before, Seen(before.first_seen, same_body, now, stored)
+        return before, Seen(before.first_seen, same_body, now, stored=stored)
     if before.is_open(now):
         lapsed = before.state is State.CLAIMED
         attempt, doubtful = before.attempt + 1, before.doubtful or lapsed

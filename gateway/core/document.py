@@ -48,7 +48,7 @@ class Document:
     __slots__ = ("_body", "_careful", "_parse", "_plain")
 
     def __init__(self, body: bytes, parse: Parse = parse_plainly) -> None:
-        self._body = b"" if len(body) > ALWAYS_READ and _would_take(body) > MOST_PARSED else body
+        self._body = b"" if is_out_of_proportion(body) else body
         self._parse = parse
         self._plain: object = _UNREAD
         self._careful: object = _UNREAD
@@ -92,6 +92,11 @@ class Document:
             RecursionError,
         ):  # another encoding, an integer of 4,301 digits, no JSON
             return _CANNOT_SAY
+
+
+def is_out_of_proportion(body: bytes) -> bool:
+    """Whether a body would take too much memory once it is parsed."""
+    return len(body) > ALWAYS_READ and _would_take(body) > MOST_PARSED
 
 
 def _would_take(body: bytes) -> int:

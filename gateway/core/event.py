@@ -21,6 +21,14 @@ class EventKey(NamedTuple):
     """As the provider wrote it, whole. The parts of a composite id are joined with a comma."""
 
 
+class Part(NamedTuple):
+    """One of the events that a batch carries: what it is claimed by."""
+
+    key: EventKey
+    fingerprint: int
+    """Of its own bytes."""
+
+
 class Delivery(NamedTuple):
     """One inbound HTTP request, complete. Bytes are never decoded and encoded again."""
 

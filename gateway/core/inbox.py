@@ -28,7 +28,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from gateway.core.claim import Claim, Settled, State
-from gateway.core.event import Delivery, EventKey
+from gateway.core.event import Delivery, EventKey, Part
 
 
 class EntryState(StrEnum):
@@ -70,7 +70,11 @@ class Offer(NamedTuple):
     lease: float
     """Seconds; of use only if leased."""
     doubtful: bool = False
-    """Mark every forward of it, whatever its claim says: it is older than our memory."""
+    """Mark every forward of it, whatever its claim says: it is older than our memory, or a batch
+    with items that were seen before."""
+    items: tuple[Part, ...] = ()
+    """Of a batch: the claims that the entry stands for. `key` is the batch's own then, and no
+    claim's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,8 @@ class Leased(NamedTuple):
     """The worker before never concluded."""
     by_order: bool = False
     """A person had it sent: doubt does not hold it this time."""
+    items: tuple[Part, ...] = ()
+    """Of a batch."""
 
 
 class Conclusion(NamedTuple):
@@ -120,6 +126,8 @@ class Conclusion(NamedTuple):
     """Seconds until it is due again; zero for endings that do not retry."""
     why: str
     """What became of the attempt, in few words for people; never from a body."""
+    items: tuple[Part, ...] = ()
+    """Of a batch: a delivery completes them all."""
 
 
 class Waiting(NamedTuple):

@@ -6,6 +6,9 @@ same id as their decimal text (providers change serialisers). Missing, empty, bl
 normalised, trimmed or cut: ids that differ in one byte are different ids. A list of locations is a
 composite, and each part must be there.
 
+An operation key stands in for the id in the key: two events that would start one operation twice
+have one claim. The id stays beside it, so that the two are told apart.
+
 The key is a digest over length-prefixed parts, scope first, so (`a`,`bc`) and (`ab`,`c`) differ,
 any length fits the index, and ids that Postgres could not store as text (NUL, lone surrogates) are
 ids all the same.
@@ -21,7 +24,7 @@ from functools import lru_cache
 from typing import assert_never
 from urllib.parse import parse_qsl
 
-from gateway.core.document import Document, Parse, parse_plainly
+from gateway.core.document import Document, Parse, is_out_of_proportion, parse_plainly
 from gateway.core.event import Delivery, EventKey
 from gateway.core.location import (
     FirstOf,
@@ -32,6 +35,7 @@ from gateway.core.location import (
     Location,
     Query,
     Sha256,
+    canonical,
     describe,
     header_names,
 )
@@ -42,6 +46,8 @@ INFLATE_LIMIT = 25 * 2**20
 MOST_FIELDS = 10_000
 # Characters of a scope whose beginning of a digest is remembered: mostly the route's name.
 LONGEST_REMEMBERED = 256
+# Tells the print of a recipe by operation from that of one whose ids are read at the same places.
+_OF_AN_OPERATION = (Literal("operation"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +56,19 @@ class Recipe:
 
     scope: tuple[Location, ...]
     parts: tuple[Location, ...]
+    """Empty where only the items of batches have ids."""
+    operation: tuple[Location, ...] = ()
+    """What the key is made of instead of the id; empty for the id itself."""
 
     def print(self) -> bytes:
         """16 bytes that change when the recipe does, and not when only its spelling does."""
-        return digest(map(_canonical, self.scope), map(_canonical, self.parts))
+        made_of = self.parts if not self.operation else (*self.operation, *_OF_AN_OPERATION)
+        return digest(map(canonical, self.scope), map(canonical, made_of))
 
     def headers(self) -> frozenset[bytes]:
         """Lower-case names of the headers that it reads."""
-        return frozenset(name.lower().encode() for name in header_names((*self.scope, *self.parts)))
+        read = (*self.scope, *self.parts, *self.operation)
+        return frozenset(name.lower().encode() for name in header_names(read))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +99,49 @@ class Reading:
 
     def identify(self, recipe: Recipe) -> EventKey | Missing | Conflicting:
         """The event's key under a route's recipe."""
-        scope = self._values(recipe.scope)
+        if not (recipe.parts or recipe.operation):
+            return Missing("the items of a batch")
+        scope = self.values(recipe.scope)
         if not isinstance(scope, list):
             return scope
-        parts = self._values(recipe.parts)
+        parts = self.values(recipe.parts)
+        if recipe.operation:
+            return self._operation(recipe, scope, parts)
         if not isinstance(parts, list):
             return parts
         return EventKey(digest(scope, parts), ",".join(parts))
+
+    def _operation(
+        self, recipe: Recipe, scope: list[str], parts: list[str] | Missing | Conflicting
+    ) -> EventKey | Missing | Conflicting:
+        """An event without an id of its own goes by its operation's."""
+        operation = self.values(recipe.operation)
+        if not isinstance(operation, list):
+            return operation
+        if isinstance(parts, Conflicting):
+            return parts
+        shown = operation if isinstance(parts, Missing) else parts
+        return EventKey(digest(scope, operation), ",".join(shown))
 
     def text(self, location: Location) -> str | None:
         """A value for people (an event's type, its time): like an id, but fractions count too."""
         found = self._find(location, fractions=True)
         return found if isinstance(found, str) else None
 
-    def _values(self, locations: Iterable[Location]) -> list[str] | Missing | Conflicting:
+    def json_text(self) -> str | None:
+        """The JSON body as text; None where it is no JSON, or would take too much memory."""
+        body = self._json_body()
+        if is_out_of_proportion(body):
+            return None
+        try:
+            text = body.decode("utf-8")
+            self._parse(body)
+        except (ValueError, RecursionError):
+            return None
+        return text
+
+    def values(self, locations: Iterable[Location]) -> list[str] | Missing | Conflicting:
+        """What is at each of them, or why one has no usable value."""
         values = []
         for location in locations:
             found = self._find(location)
@@ -196,11 +236,6 @@ def digest(scope: Iterable[str], parts: Iterable[str]) -> bytes:
     return hasher.digest()
 
 
-def fingerprint(body: bytes) -> int:
-    """Eight bits that nearly always change when the body does, 0 to 255."""
-    return zlib.crc32(body) & 0xFF
-
-
 def _begin(scope: tuple[str, ...]) -> hashlib.blake2b:
     hasher = hashlib.blake2b(digest_size=16)
     _add(hasher, scope)
@@ -259,17 +294,3 @@ def _inflate(body: bytes, window: int) -> bytes:
         return b""
     # Cut short, over the limit, or followed by something that a consumer may or may not read.
     return plain if inflater.eof and not inflater.unused_data else b""
-
-
-def _canonical(location: Location) -> str:
-    match location:
-        case Header(name):
-            return f"header:{name.lower()}"
-        case Sha256(inner):
-            return f"sha256({_canonical(inner)})"
-        case FirstOf(options):
-            return " | ".join(map(_canonical, options))
-        case Json() | Form() | Query() | Literal():
-            return describe(location)
-        case _:
-            assert_never(location)

@@ -129,6 +129,21 @@ def describe(location: Location) -> str:
             assert_never(location)
 
 
+def canonical(location: Location) -> str:
+    """The same for locations that read the same, however they are spelled."""
+    match location:
+        case Header(name):
+            return f"header:{name.lower()}"
+        case Sha256(inner):
+            return f"sha256({canonical(inner)})"
+        case FirstOf(options):
+            return " | ".join(map(canonical, options))
+        case Json() | Form() | Query() | Literal():
+            return describe(location)
+        case _:
+            assert_never(location)
+
+
 def may_be_constant(location: Location) -> bool:
     """Whether unrelated deliveries get the same value from it as a matter of course."""
     match location:

@@ -35,6 +35,8 @@ class Shape(StrEnum):
     """Which of the shapes a duplicate had."""
 
     CONCURRENT = "concurrent"
+    OPERATION = "operation"
+    """Another event of the same operation."""
     RETRY = "retry"
     REDRIVE = "redrive"
 

@@ -6,17 +6,20 @@ that the hop or the loop measures are float seconds, spans of days are timedelta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from urllib.parse import quote
 
-from gateway.core.keying import Recipe
-from gateway.core.location import Location
+from gateway.core.batch import BatchPolicy
+from gateway.core.handshake import Handshake
+from gateway.core.keying import Recipe, digest
+from gateway.core.location import Location, canonical, header_names
 from gateway.core.outcome import StatusPolicy
 from gateway.core.retention import Promise, floor
 from gateway.core.retry import RetryPolicy
+from gateway.core.signature import Signature
+from gateway.core.spans import Pointer
 
 # What a holder needs beside its waits: one settlement, and a pause of the process.
 LEASE_MARGIN = 5.0
@@ -161,7 +164,8 @@ class FixedReply:
     """What the route says."""
 
     status: int
-    content_type: str
+    content_type: str | None
+    """None for a reply without a body."""
     body: bytes
 
 
@@ -184,7 +188,16 @@ class Route:
     """Lower case, without port; empty for any host."""
     upstream: Upstream
     mode: Mode
+    pass_through: str | None
+    """Why nothing here is deduplicated; None where there are events."""
     recipe: Recipe
+    batch: BatchPolicy | None
+    per_attempt: tuple[Pointer, ...]
+    """Members of the body, or of a batch's item, that change with every attempt."""
+    signature: Signature | None
+    """None leaves it to the consumer to check."""
+    handshakes: tuple[Handshake, ...]
+    """Those with a greeting are answered by us, the others by the consumer."""
     event_type: Location | None
     event_time: Location | None
     promise: Promise | None
@@ -226,12 +239,27 @@ class Route:
         return asking + self.upstream.longest
 
     @property
-    def decisive(self) -> frozenset[bytes]:
-        """Lower-case names of the headers that a sender must not nominate away: those of the id.
+    def print(self) -> bytes:
+        """16 bytes that change when the recipe of its keys does."""
+        own = self.recipe.print()
+        if self.batch is None:
+            return own
+        items = ("/".join(pointer) for pointer in self.batch.items)
+        return digest((own.hex(),), (*items, *map(canonical, self.batch.parts)))
 
-        In observe nothing is refused for the sake of the id: it is dropped then, and missing.
+    @property
+    def decisive(self) -> frozenset[bytes]:
+        """Lower-case names of the headers that a sender must not nominate away.
+
+        They are those of the id and of the signature. In observe nothing is refused for the sake of
+        either: what was dropped is missing then.
         """
-        return frozenset() if self.mode is Mode.OBSERVE else self.recipe.headers()
+        if self.mode is Mode.OBSERVE:
+            return frozenset()
+        signed = frozenset() if self.signature is None else self.signature.headers
+        read = () if self.batch is None else self.batch.parts
+        items = frozenset(name.lower().encode() for name in header_names(read))
+        return self.recipe.headers() | items | signed
 
     @property
     def busy_wait(self) -> float:
@@ -239,55 +267,3 @@ class Route:
         if self.promise is None or self.promise.timeout is None:
             return BUSY_WAIT_WITHOUT_PROMISE
         return min(max(self.promise.timeout.total_seconds() - 1, 0.0), LONGEST_BUSY_WAIT)
-
-
-class RouteTable:
-    """Which route a request is for: the most specific host wins, then the longest path."""
-
-    def __init__(self, routes: tuple[Route, ...]) -> None:
-        self.routes = routes
-        self._by_host: dict[str | None, list[Route]] = {}
-        for route in sorted(routes, key=lambda r: len(r.path), reverse=True):
-            for host in route.hosts or (None,):
-                self._by_host.setdefault(host, []).append(route)
-        self._any_hosts = any(route.hosts for route in routes)
-
-    def find(self, target: str, host: bytes | None) -> Route | None:
-        """Compares raw paths, segment by segment, undecoded."""
-        path = target.partition("?")[0]
-        if self._any_hosts and (name := bare_host(host)) is not None:
-            route = _longest(self._by_host.get(name, ()), path)
-            if route is not None:
-                return route
-        return _longest(self._by_host.get(None, ()), path)
-
-
-def bare_host(host: bytes | None) -> str | None:
-    """A Host header's name in lower case, without port and final dot."""
-    if not host:
-        return None
-    text = host.decode("latin-1").lower()
-    name = text.partition("]")[0] + "]" if text.startswith("[") else text.partition(":")[0]
-    return name.rstrip(".")
-
-
-def rewritten(target: str, route: Route) -> str:
-    """The target that the consumer sees.
-
-    An upstream path replaces the route's; the rest and the raw query follow. A target that was
-    stored while the route had another path keeps its query only: nobody knows its rest any more.
-    """
-    if route.upstream.path is None:
-        return target
-    path, mark, query = target.partition("?")
-    inside = _longest((route,), path) is not None
-    rest = target[len(route.path) :] if inside else mark + query
-    path = route.upstream.path.rstrip("/") if rest.startswith("/") else route.upstream.path
-    return path + rest
-
-
-def _longest(routes: Sequence[Route], path: str) -> Route | None:
-    for route in routes:
-        if path.startswith(route.path) and path[len(route.path) : len(route.path) + 1] in ("", "/"):
-            return route
-    return None

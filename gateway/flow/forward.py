@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import assert_never
 
 from gateway.core import headers, outcome
+from gateway.core.addressing import rewritten
 from gateway.core.answer import Answer, Answered, Unanswered, Verdict
 from gateway.core.claim import Ending
 from gateway.core.event import Delivery, EventKey
 from gateway.core.headers import Marks, Networks
 from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
-from gateway.core.route import Mode, Route, rewritten
+from gateway.core.route import Mode, Route
 from gateway.flow.needs import Clock, Consumer, Counts
 from gateway.flow.reach import Reach
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from gateway.core.answer import Reason, Verdict
 from gateway.core.claim import Arrival, Ask, Held, Seen, Settled, Settlement
-from gateway.core.event import EventKey, RawHeaders
+from gateway.core.event import Delivery, EventKey, RawHeaders
 from gateway.core.inbox import (
     Accepted,
     Conclusion,
@@ -21,6 +21,7 @@ from gateway.core.inbox import Waiting as Waiting
 from gateway.core.outcome import Outcome, Reply
 from gateway.core.retention import Shape
 from gateway.core.route import Route
+from gateway.core.signature import Checked
 
 Clock = Callable[[], float]
 """Monotonic seconds."""
@@ -43,10 +44,18 @@ class Claims(Protocol):
         """One delivery meets the table. Raises StoreAway after `within` seconds at the latest."""
         ...
 
-    def settle(self, settlement: Settlement) -> Awaitable[Settled]:
-        """A holder ends its claim. Raises StoreAway after about a second at the latest.
+    async def arrive_all(self, asks: Sequence[Ask], *, within: float) -> list[Arrival]:
+        """The items of a batch meet the table in one statement; each key once, one token for all.
 
-        Repeating a settlement is harmless.
+        Raises StoreAway as above. After an undecided one, any of them may have been won.
+        """
+        ...
+
+    def settle(self, settlement: Settlement) -> Awaitable[Settled]:
+        """A holder ends its claim, or those of all items of its batch, in one statement.
+
+        Raises StoreAway after about a second at the latest. Repeating a settlement is harmless. Of
+        items, `changed` and `late` say whether any of them was.
         """
         ...
 
@@ -67,6 +76,9 @@ class Inbox(Protocol):
     def store(self, offer: Offer, *, within: float) -> Awaitable[bool]:
         """The holder of a claim gives it to the inbox; False when the claim is lost.
 
+        Of a batch, those of its items' claims that are still held, False when none is. An entry
+        that stands for only some of them is doubtful: somebody else sends the others.
+
         Raises StoreAway after `within` seconds. Repeating it is harmless.
         """
         ...
@@ -85,7 +97,11 @@ class Inbox(Protocol):
         ...
 
     async def revive(self, offer: Offer) -> bool:
-        """A delivery meets a dead entry and replaces its bytes. Raises StoreAway."""
+        """A delivery meets a dead entry and replaces its bytes. Raises StoreAway.
+
+        A batch's entry is due again with the bytes that it has: other batches may carry the same
+        items beside others. `offer.items` are those that are dead; False when none is any more.
+        """
         ...
 
     async def released(self, key: EventKey, attempt: int) -> bool:
@@ -152,6 +168,22 @@ class Consumer(Protocol):
         ...
 
 
+class Verifier(Protocol):
+    """What a route's deliveries are signed with."""
+
+    async def check(self, delivery: Delivery, now: float) -> Checked:
+        """Whether the provider signed it. `now`: epoch seconds of this machine's clock."""
+        ...
+
+
+class Signer(Protocol):
+    """Signs anew what goes to the consumer."""
+
+    def sign(self, delivery: Delivery, now: float) -> Delivery:
+        """With a fresh time stamp, in place of the signature that came. `now`: as above."""
+        ...
+
+
 class Counts(Protocol):
     """What happened, told once and when it happened."""
 
@@ -165,4 +197,6 @@ class Counts(Protocol):
     def possible_double(self, route: str) -> None: ...
     def stale(self, route: str) -> None: ...
     def mismatch(self, route: str) -> None: ...
+    def signature(self, route: str, result: str, secret: str) -> None: ...
+    def items(self, route: str, verdict: Verdict, number: int) -> None: ...
     def concluded(self, route: str, ending: EntryEnding) -> None: ...

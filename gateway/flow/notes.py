@@ -9,13 +9,14 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple, assert_never
 
-from gateway.core import keying, retention
+from gateway.core import retention
 from gateway.core.answer import (
     Acknowledged,
     Answer,
     Answered,
     Busy,
     Duplicate,
+    Greeted,
     Reason,
     Rejected,
     Unanswered,
@@ -24,6 +25,7 @@ from gateway.core.answer import (
 from gateway.core.claim import Ending, Seen, Settlement, Won
 from gateway.core.document import Parse
 from gateway.core.event import Delivery, EventKey
+from gateway.core.fingerprint import fingerprint
 from gateway.core.inbox import Conclusion, EntryEnding, EntryState, Leased, Offer
 from gateway.core.keying import Conflicting, Missing, Reading
 from gateway.core.retention import Shape
@@ -81,7 +83,8 @@ class Notes:
         key = reading.identify(self._route.recipe)
         if not isinstance(key, EventKey):
             return key
-        return self._event(reading, key, keying.fingerprint(delivery.body), dice())
+        print_ = fingerprint(delivery.body, self._route.per_attempt)
+        return self._event(reading, key, print_, dice())
 
     def _event(self, reading: Reading, key: EventKey, fingerprint: int, token: int) -> Event:
         kind, time = self._route.event_type, self._route.event_time
@@ -212,6 +215,8 @@ def _word(answer: Answer) -> Verdict | Reason:
             return Verdict.DUPLICATE
         case Acknowledged():
             return Verdict.FIRST
+        case Greeted():
+            return Verdict.PASSED
         case Busy():
             return Verdict.BUSY
         case Rejected(reason):

@@ -21,6 +21,7 @@ from gateway.core.answer import (
     Answered,
     Busy,
     Duplicate,
+    Greeted,
     Reason,
     Rejected,
     Unanswered,
@@ -156,7 +157,7 @@ class ForwardRoute:
             case Acknowledged():
                 self._notes.concurrent(event)
                 return await self._replays.duplicate(event)
-            case Busy() | Rejected():
+            case Greeted() | Busy() | Rejected():
                 return answer
             case _:
                 assert_never(answer)

@@ -19,11 +19,13 @@ from gateway.core.answer import (
     Answered,
     Busy,
     Duplicate,
+    Greeted,
     Rejected,
     Unanswered,
     Verdict,
 )
 from gateway.core.event import RawHeaders
+from gateway.core.handshake import Said
 from gateway.core.outcome import Reply
 from gateway.core.route import DuplicateReply, FixedReply, ReplayReply, StandardReply
 
@@ -78,6 +80,8 @@ def put(answer: Answer, *, head: bool) -> Wire:
             return _standing(how, Verdict.DUPLICATE, head=head)
         case Acknowledged(how):
             return _standing(how, Verdict.FIRST, head=head)
+        case Greeted(said):
+            return _greeted(said, head=head)
         case Busy(retry_after):
             return _say(
                 503,
@@ -93,6 +97,13 @@ def put(answer: Answer, *, head: bool) -> Wire:
             )
         case _:
             assert_never(answer)
+
+
+def _greeted(said: Said, *, head: bool) -> Wire:
+    bodiless = head or said.status in _BODILESS
+    length = () if said.status in _BODILESS else ((b"Content-Length", b"%d" % len(said.body)),)
+    lines = (*said.headers, *length, *_verdict(Verdict.PASSED))
+    return Wire(said.status, _reason(said.status), lines, b"" if bodiless else said.body)
 
 
 def _mirror(reply: Reply, verdict: Verdict | None, *, head: bool) -> Wire:
@@ -115,10 +126,11 @@ def _standing(how: DuplicateReply, verdict: Verdict, *, head: bool) -> Wire:
     """What is said of an event that is durable: to its duplicates, or to the first delivery."""
     match how:
         case StandardReply() | ReplayReply():
-            status, kind = 200, _JSON
+            status: int = 200
+            kind: bytes | None = _JSON
             body = _STORED if verdict is Verdict.FIRST else _DUPLICATE
         case FixedReply(status, content_type, body):
-            kind = content_type.encode("latin-1")
+            kind = None if content_type is None else content_type.encode("latin-1")
         case _:
             assert_never(how)
     return _own(status, kind, body, retry_after=None, verdict=verdict, head=head)
@@ -141,7 +153,7 @@ def _say(
 @lru_cache(maxsize=256)
 def _own(
     status: int,
-    content_type: bytes,
+    content_type: bytes | None,
     body: bytes,
     *,
     retry_after: int | None,
@@ -149,8 +161,9 @@ def _own(
     head: bool,
 ) -> Wire:
     lines: list[tuple[bytes, bytes]] = []
-    if status not in _BODILESS:
+    if content_type is not None:
         lines.append((b"Content-Type", content_type))
+    if status not in _BODILESS:
         lines.append((b"Content-Length", b"%d" % len(body)))
     if retry_after is not None:
         lines.append((b"Retry-After", b"%d" % retry_after))

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.core.fingerprint import fingerprint
 from gateway.core.keying import (
     Missing,
     digest,
-    fingerprint,
 )
 from tests.core.ids import BY_HEADER, BY_JSON, identify, key, recipe, with_id
 

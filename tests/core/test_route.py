@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
+from gateway.core.addressing import RouteTable, bare_host, rewritten
 from gateway.core.retention import Promise
 from gateway.core.route import (
     Route,
-    RouteTable,
     Upstream,
-    bare_host,
-    rewritten,
 )
 from tests.routes import ROUTE, UPSTREAM
 

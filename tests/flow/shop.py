@@ -76,6 +76,12 @@ class Counted:
     def mismatch(self, route: str) -> None:
         self.by["mismatch",] += 1
 
+    def signature(self, route: str, result: str, secret: str) -> None:
+        self.by["signature", result, secret] += 1
+
+    def items(self, route: str, verdict: Verdict, number: int) -> None:
+        self.by["items", verdict] += number
+
 
 class Shop:
     """The claims and entries of all processes, which can be away, and can lose replies."""

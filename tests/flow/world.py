@@ -15,8 +15,9 @@ import orjson
 from gateway.core.answer import Answer, Answered, Unanswered
 from gateway.core.claim import Claim
 from gateway.core.event import Delivery, EventKey
+from gateway.core.fingerprint import fingerprint
 from gateway.core.inbox import Entry, EntryState, Offer
-from gateway.core.keying import Reading, fingerprint
+from gateway.core.keying import Reading
 from gateway.core.location import Json
 from gateway.core.outcome import Ambiguous, Outcome
 from gateway.core.retention import Promise

@@ -1,0 +1,155 @@
+"""Batches: several events in one body, each claimed under its own key.
+
+The items are the elements of one or more lists. An item's id is read as a delivery's is, with the
+item as the body: a JSON pointer starts at the item, headers and query are those of the request. The
+scope is the request's. An item without a usable id is nobody's repeat, so it counts as new; of
+items with one id there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from gateway.core import spans
+from gateway.core.event import Delivery, EventKey, Part
+from gateway.core.fingerprint import fingerprint
+from gateway.core.keying import Conflicting, Missing, Reading, Recipe, digest
+from gateway.core.location import Location
+from gateway.core.spans import Pointer, Series, Span
+
+# Providers send 5,000 at most. Each is a row of one statement, and a forger's body could have a
+# million.
+MOST_ITEMS = 10_000
+# They describe the body as it was, byte by byte, in which items were.
+_OF_THE_WHOLE = frozenset({b"content-encoding", b"content-md5", b"digest", b"content-digest"})
+
+
+class OnMixed(StrEnum):
+    """What becomes of a batch of which some items are new and some were seen (D5)."""
+
+    FILTER = "filter"
+    """Forward the new items only."""
+    WHOLE = "whole"
+    """Forward it as it came, marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPolicy:
+    """Where a route's bodies have their items, and where an item has its id."""
+
+    items: tuple[Pointer, ...]
+    """Of the lists; `*` walks outer ones."""
+    parts: tuple[Location, ...]
+    event_type: Location | None
+    event_time: Location | None
+    on_mixed: OnMixed
+
+
+class Item(NamedTuple):
+    """One item. What was parsed to learn it is gone."""
+
+    part: Part | None
+    """None without a usable id."""
+    event_type: str | None
+    event_time: str | None
+    span: Span
+
+
+class Batch(NamedTuple):
+    """A body's items in their order, and the lists that they are in."""
+
+    items: tuple[Item, ...]
+    lists: tuple[Series, ...]
+
+    def firsts(self) -> tuple[Item, ...]:
+        """The items with an id, each id once."""
+        by_key: dict[bytes, Item] = {}
+        for item in self.items:
+            if item.part is not None:
+                by_key.setdefault(item.part.key.digest, item)
+        return tuple(by_key.values())
+
+    @property
+    def unkeyed(self) -> int:
+        """How many items have no usable id."""
+        return sum(item.part is None for item in self.items)
+
+
+def key_of(parts: Collection[Part]) -> EventKey:
+    """A batch's own key, made of its items': no claim has it, an entry may."""
+    keys = sorted(part.key.digest.hex() for part in parts)
+    return EventKey(digest(("batch",), keys), ",".join(part.key.event_id for part in parts))
+
+
+def read(
+    reading: Reading, policy: BatchPolicy, recipe: Recipe, per_attempt: Collection[Pointer]
+) -> Batch | Missing | Conflicting | None:
+    """The batch that a delivery carries; None where there is no list, so that it is none.
+
+    `per_attempt`: members of an item that its fingerprint leaves out.
+    """
+    scope = reading.values(recipe.scope)
+    if not isinstance(scope, list):
+        return scope
+    text = reading.json_text()
+    if text is None:
+        return None
+    try:
+        lists = [one for pointer in policy.items for one in spans.series(text, pointer)]
+    except spans.Unreadable:
+        return None
+    if not lists:
+        return None
+    if sum(len(one.elements) for one in lists) > MOST_ITEMS:
+        return Missing(f"a batch of more than {MOST_ITEMS} items")
+    lists.sort()
+    found = [
+        _item(reading.delivery, text, span, policy, scope, per_attempt)
+        for one in lists
+        for span in one.elements
+    ]
+    return Batch(tuple(found), tuple(lists))
+
+
+def with_only(delivery: Delivery, batch: Batch, kept: Collection[bytes]) -> Delivery:
+    """The delivery with the items of these keys, once each, and those without an id."""
+    text = Reading(delivery).json_text()
+    assert text is not None, "it was read before"
+    seen: set[bytes] = set()
+    stay: set[Span] = set()
+    for item in batch.items:
+        if item.part is None:
+            stay.add(item.span)
+        elif item.part.key.digest in kept and item.part.key.digest not in seen:
+            seen.add(item.part.key.digest)
+            stay.add(item.span)
+    lines = tuple(line for line in delivery.headers if line[0].lower() not in _OF_THE_WHOLE)
+    body = spans.with_only(text, batch.lists, stay).encode("utf-8", "surrogatepass")
+    return delivery._replace(headers=lines, body=body)
+
+
+def _item(
+    delivery: Delivery,
+    text: str,
+    span: Span,
+    policy: BatchPolicy,
+    scope: list[str],
+    per_attempt: Collection[Pointer],
+) -> Item:
+    body = text[span.start : span.end].encode("utf-8", "surrogatepass")
+    reading = Reading(delivery._replace(body=body))
+    values = reading.values(policy.parts)
+    part = None
+    if isinstance(values, list):
+        key = EventKey(digest(scope, values), ",".join(values))
+        part = Part(key, fingerprint(body, per_attempt))
+    kind, time = policy.event_type, policy.event_time
+    return Item(
+        part,
+        None if kind is None else reading.text(kind),
+        None if time is None else reading.text(time),
+        span,
+    )

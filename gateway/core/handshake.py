@@ -1,0 +1,123 @@
+"""Handshakes: requests by which a provider tests an endpoint. They are no events and never claimed.
+
+They pass through to the consumer, or are answered for it where the route says so: by what the
+request itself says, and nothing that anybody keeps.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.core.event import RawHeaders
+from gateway.core.keying import Reading
+from gateway.core.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that a request has, has with a certain value, or lacks."""
+
+    where: Location
+    equals: str | None = None
+    """None for any value."""
+    absent: bool = False
+
+    def holds(self, reading: Reading) -> bool:
+        """Whether a request is so."""
+        found = reading.text(self.where)
+        if self.absent or found is None:
+            return self.absent and found is None
+        return self.equals is None or hmac.compare_digest(found.encode(), self.equals.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The hex HMAC-SHA256 of a value under the route's first secret: shows that we have it."""
+
+    of: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What answers a handshake."""
+
+    status: int
+    content_type: str | None
+    headers: tuple[tuple[str, Location], ...] = ()
+    text: Location | None = None
+    """The body."""
+    members: tuple[tuple[str, Location | Proof], ...] = ()
+    """Or those of a JSON object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """One kind of them."""
+
+    methods: frozenset[str]
+    """Empty for any."""
+    conditions: tuple[Condition, ...]
+    """All of them hold."""
+    signed: bool
+    """Whether the provider signs it as it signs deliveries."""
+    greeting: Greeting | None
+    """None where only the consumer can answer."""
+
+    def matches(self, reading: Reading) -> bool:
+        """Whether a request is one of this kind."""
+        if self.methods and reading.delivery.method not in self.methods:
+            return False
+        return all(condition.holds(reading) for condition in self.conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A greeting in the words of one request."""
+
+    status: int
+    headers: RawHeaders
+    body: bytes
+
+
+def find(handshakes: Iterable[Handshake], reading: Reading) -> Handshake | None:
+    """The handshake that a request is; None for an event."""
+    return next((one for one in handshakes if one.matches(reading)), None)
+
+
+def say(greeting: Greeting, reading: Reading, secret: str) -> Said | None:
+    """The answer to a request; None where the request lacks what belongs into it.
+
+    `secret`: the route's first; of use for a proof only.
+    """
+    lines: list[tuple[bytes, bytes]] = []
+    if greeting.content_type is not None:
+        lines.append((b"Content-Type", greeting.content_type.encode()))
+    for name, where in greeting.headers:
+        value = reading.text(where)
+        if value is None or not value.isprintable() or not value.isascii():
+            return None
+        lines.append((name.encode(), value.encode()))
+    body = _body(greeting, reading, secret)
+    return None if body is None else Said(greeting.status, tuple(lines), body)
+
+
+def _body(greeting: Greeting, reading: Reading, secret: str) -> bytes | None:
+    if greeting.members:
+        said = {}
+        for name, value in greeting.members:
+            found = reading.text(value.of if isinstance(value, Proof) else value)
+            if found is None:
+                return None
+            said[name] = _proof(secret, found) if isinstance(value, Proof) else found
+        return json.dumps(said).encode()
+    if greeting.text is None:
+        return b""
+    text = reading.text(greeting.text)
+    return None if text is None else text.encode("utf-8", "surrogatepass")
+
+
+def _proof(secret: str, value: str) -> str:
+    return hmac.digest(secret.encode(), value.encode("utf-8", "surrogatepass"), "sha256").hex()
