@@ -27,7 +27,8 @@ class Verdict(StrEnum):
     UNKEYED = "unkeyed"
     """No usable id: passed through unprotected."""
     PASSED = "passed"
-    """Not an event, by its method or as a provider's handshake: passed through unclaimed."""
+    """Not an event, by its method or as a provider's handshake, or in `observe` not signed by the
+    provider: passed through unclaimed."""
     BYPASSED = "bypassed"
     """Forwarded without a claim while the store was away, as the route wants."""
 
@@ -71,6 +72,8 @@ class Answered(NamedTuple):
     verdict: Verdict
     visible: bool = True
     """False in `observe`, where we add no headers."""
+    first_seen: float | None = None
+    """As in `Duplicate`."""
 
 
 @dataclass(frozen=True, slots=True)

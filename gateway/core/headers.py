@@ -44,6 +44,7 @@ _FORWARDING = frozenset(
         b"x-real-ip",
     }
 )
+_OURS_IN_REPLY = frozenset({b"dedup-verdict", b"dedup-first-seen"})
 _NEVER_NOMINATED = frozenset({b"host", b"content-length"}) | _FORWARDING
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
@@ -171,7 +172,7 @@ def reply_lines(headers: RawHeaders, *, body: bytes, bodiless: bool, complete: b
 @lru_cache(maxsize=512)  # as for `ends_here`
 def _ends_in_reply(name: bytes) -> bool:
     low = name.lower()
-    return low in HOP_BY_HOP or low == b"dedup-verdict"
+    return low in HOP_BY_HOP or low in _OURS_IN_REPLY
 
 
 def _with_one_length(lines: list[tuple[bytes, bytes]], length: bytes) -> list[tuple[bytes, bytes]]:

@@ -8,6 +8,7 @@ The consumer's reply crosses as it came. What the gateway says by itself is one 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from functools import lru_cache
 from http import HTTPStatus
 from typing import NamedTuple, assert_never
@@ -34,6 +35,9 @@ RETRY_AFTER = 5
 _JSON = b"application/json"
 _DUPLICATE = b'{"received": true, "duplicate": true}'
 _STORED = b'{"received": true, "duplicate": false}'
+_UNDECIDED = "the same event is being handled; its result is not known yet"
+_MAY_HAVE_IT = "the consumer did not answer; it may have received the request"
+_HAS_IT_NOT = "the consumer could not be reached; it has not received the request"
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 _BODILESS = frozenset({204, 304})
 _VERDICTS: dict[Verdict, RawHeaders] = {
@@ -61,42 +65,29 @@ class Wire(NamedTuple):
 def put(answer: Answer, *, head: bool) -> Wire:
     """An answer in words of HTTP; `head`: to a HEAD request, so without its body."""
     match answer:
-        case Answered(reply, verdict, visible):
-            return _mirror(reply, verdict if visible else None, head=head)
-        case Unanswered(verdict, timed_out, sent, visible):
-            return _say(
-                504 if timed_out else 502,
-                "upstream",
-                "the consumer did not answer; it may have received the request"
-                if sent
-                else "the consumer could not be reached; it has not received the request",
-                retry_after=RETRY_AFTER,
-                verdict=verdict if visible else None,
-                head=head,
-            )
-        case Duplicate(how, kept):
-            if kept is not None:
-                return _replayed(kept, head=head)
-            return _standing(how, Verdict.DUPLICATE, head=head)
+        case Answered(reply, verdict, visible, first_seen):
+            return _dated(_mirror(reply, verdict if visible else None, head=head), first_seen)
+        case Unanswered():
+            return _unanswered(answer, head=head)
+        case Duplicate(how, kept, first_seen):
+            return _dated(_repeated(how, kept, head=head), first_seen)
         case Acknowledged(how):
             return _standing(how, Verdict.FIRST, head=head)
         case Greeted(said):
             return _greeted(said, head=head)
         case Busy(retry_after):
-            return _say(
-                503,
-                "busy",
-                "the same event is being handled; its result is not known yet",
-                retry_after=retry_after,
-                verdict=Verdict.BUSY,
-                head=head,
-            )
+            return _say(503, "busy", _UNDECIDED, retry_after, Verdict.BUSY, head=head)
         case Rejected(reason, status, detail, retry_after):
-            return _say(
-                status, reason.value, detail, retry_after=retry_after, verdict=None, head=head
-            )
+            return _say(status, reason.value, detail, retry_after, None, head=head)
         case _:
             assert_never(answer)
+
+
+def _unanswered(answer: Unanswered, *, head: bool) -> Wire:
+    verdict = answer.verdict if answer.visible else None
+    detail = _MAY_HAVE_IT if answer.sent else _HAS_IT_NOT
+    status = 504 if answer.timed_out else 502
+    return _say(status, "upstream", detail, RETRY_AFTER, verdict, head=head)
 
 
 def _greeted(said: Said, *, head: bool) -> Wire:
@@ -115,10 +106,20 @@ def _mirror(reply: Reply, verdict: Verdict | None, *, head: bool) -> Wire:
     return Wire(reply.status, reply.reason, lines + _verdict(verdict), body)
 
 
-def _replayed(kept: Reply, *, head: bool) -> Wire:
+def _repeated(how: DuplicateReply, kept: Reply | None, *, head: bool) -> Wire:
+    if kept is None:
+        return _standing(how, Verdict.DUPLICATE, head=head)
     kind = tuple(line for line in kept.headers if line[0].lower() == b"content-type")
     first = Reply(kept.status, kept.reason or _reason(kept.status), kind, kept.body)
     return _mirror(first, Verdict.DUPLICATE, head=head)
+
+
+def _dated(wire: Wire, first_seen: float | None) -> Wire:
+    """With when the event came first, as RFC 3339 in UTC."""
+    if first_seen is None:
+        return wire
+    at = datetime.fromtimestamp(int(first_seen), UTC).isoformat().replace("+00:00", "Z")
+    return wire._replace(headers=(*wire.headers, (b"Dedup-First-Seen", at.encode())))
 
 
 @lru_cache(maxsize=64)
@@ -140,9 +141,9 @@ def _say(
     status: int,
     error: str,
     detail: str,
-    *,
     retry_after: int | None,
     verdict: Verdict | None,
+    *,
     head: bool,
 ) -> Wire:
     body = json.dumps({"error": error, "detail": detail}).encode()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from gateway.core.answer import (
+    Acknowledged,
     Answered,
     Busy,
     Duplicate,
+    Greeted,
     Reason,
     Rejected,
     Unanswered,
     Verdict,
 )
+from gateway.core.handshake import Said
 from gateway.core.outcome import Reply
 from gateway.core.route import FixedReply, ReplayReply, StandardReply
 from gateway.web import reply
@@ -92,8 +96,78 @@ def test_a_first_reply_that_is_no_longer_known_is_a_success_all_the_same() -> No
 def test_an_empty_first_reply_is_repeated_without_a_length() -> None:
     wire = reply.put(Duplicate(ReplayReply(), Reply(204, b"", (), b"")), head=False)
     assert wire == Wire(204, b"No Content", ((b"Dedup-Verdict", b"duplicate"),), b"")
-    fixed = reply.put(Duplicate(FixedReply(204, "text/plain", b""), None), head=False)
-    assert fixed == wire
+    assert reply.put(Duplicate(FixedReply(204, None, b""), None), head=False) == wire
+
+
+@pytest.mark.parametrize("head", [False, True])
+def test_an_empty_reply_keeps_the_type_that_a_provider_insists_on(head: bool) -> None:
+    wire = reply.put(Duplicate(FixedReply(204, "application/json", b""), None), head=head)
+    lines = ((b"Content-Type", b"application/json"), (b"Dedup-Verdict", b"duplicate"))
+    assert wire == Wire(204, b"No Content", lines, b"")
+
+
+REQUIRED = [
+    FixedReply(200, "text/plain", b"[accepted]"),
+    FixedReply(200, "text/xml", b"<Response/>"),
+    FixedReply(204, "application/json", b""),
+    FixedReply(202, None, b""),
+]
+
+
+@pytest.mark.parametrize("how", REQUIRED)
+def test_what_a_provider_insists_on_acknowledges_a_stored_event_as_it_does_a_duplicate(
+    how: FixedReply,
+) -> None:
+    stored = reply.put(Acknowledged(how), head=False)
+    seen = reply.put(Duplicate(how, None), head=False)
+    assert (stored.status, stored.body) == (how.status, how.body) == (seen.status, seen.body)
+    assert stored.headers[:-1] == seen.headers[:-1]
+    assert value(stored, b"Dedup-Verdict") == b"first"
+
+
+FIRST_SEEN = 1_787_616_000.75
+KEPT = Reply(201, b"", ((b"content-type", b"text/plain"),), b"success")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Duplicate(StandardReply(), None, FIRST_SEEN),
+        Duplicate(FixedReply(204, None, b""), None, FIRST_SEEN),
+        Duplicate(ReplayReply(), KEPT, FIRST_SEEN),
+        Answered(KEPT, Verdict.DUPLICATE, first_seen=FIRST_SEEN),
+    ],
+)
+def test_a_duplicate_may_be_told_when_its_event_came_first(answer: Duplicate | Answered) -> None:
+    wire = reply.put(answer, head=False)
+    assert wire.headers[-1] == (b"Dedup-First-Seen", b"2026-08-25T00:00:00Z")
+    silent = reply.put(
+        answer._replace(first_seen=None)
+        if isinstance(answer, Answered)
+        else replace(answer, first_seen=None),
+        head=False,
+    )
+    assert silent == wire._replace(headers=wire.headers[:-1])
+
+
+def test_a_consumer_cannot_say_in_our_name_when_an_event_came_first() -> None:
+    said = Reply(200, b"OK", ((b"dedup-FIRST-seen", b"x"), (b"X-A", b"1")), b"ok")
+    wire = reply.put(Answered(said, Verdict.FIRST), head=False)
+    assert [name for name, _ in wire.headers] == [b"X-A", b"Content-Length", b"Dedup-Verdict"]
+
+
+def test_a_greeting_is_in_the_words_that_were_found_for_it() -> None:
+    said = Said(200, ((b"Content-Type", b"text/plain"),), b"challenge")
+    wire = reply.put(Greeted(said), head=False)
+    assert (wire.status, wire.reason, wire.body) == (200, b"OK", b"challenge")
+    assert wire.headers == (
+        (b"Content-Type", b"text/plain"),
+        (b"Content-Length", b"9"),
+        (b"Dedup-Verdict", b"passed"),
+    )
+    assert reply.put(Greeted(said), head=True) == wire._replace(body=b"")
+    empty = reply.put(Greeted(Said(204, (), b"")), head=False)
+    assert empty == Wire(204, b"No Content", ((b"Dedup-Verdict", b"passed"),), b"")
 
 
 def test_busy_is_503_and_names_a_time() -> None:
