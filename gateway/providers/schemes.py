@@ -1,0 +1,43 @@
+"""All schemes by name, and what the app makes of a route's signature.
+
+scheme(NAME).headers, .covers_body, .dated, .tolerance, .signs, .needs, .proof, .fault(SECRET)
+verifier(signature, fetch), signer(signature)
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from gateway.core.signature import Signature
+from gateway.providers import shared_secrets, static_tokens
+from gateway.providers.scheme import Fetch, Scheme, Signer, Verifier
+
+_ALL: dict[str, Scheme] = {
+    scheme.name: scheme
+    for family in (shared_secrets.SCHEMES, static_tokens.SCHEMES)
+    for scheme in family
+}
+
+
+def names() -> tuple[str, ...]:
+    """All schemes, in the order of the alphabet."""
+    return tuple(sorted(_ALL))
+
+
+def scheme(name: str) -> Scheme:
+    """One by its name. Raises LookupError that says which there are."""
+    if name not in _ALL:
+        near = get_close_matches(name, _ALL, 3) or names()
+        raise LookupError(f"no signature scheme is called {name!r}; there is {', '.join(near)}")
+    return _ALL[name]
+
+
+def verifier(signature: Signature, fetch: Fetch) -> Verifier:
+    """What checks a route's deliveries. `fetch`: for schemes with public keys."""
+    return scheme(signature.scheme).verifier(signature, fetch)
+
+
+def signer(signature: Signature) -> Signer | None:
+    """What signs a route's deliveries anew; None where it does not ask for it, or nobody can."""
+    make = scheme(signature.scheme).signer
+    return make(signature) if make is not None and signature.resign else None
