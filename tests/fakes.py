@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.core import claim, inbox
-from gateway.core.claim import Arrival, Ask, Claim, Held, Seen, Settled, Settlement, State
-from gateway.core.event import EventKey
+from gateway.core import batch_entry, claim, inbox
+from gateway.core.claim import (
+    Arrival,
+    Ask,
+    Claim,
+    Ending,
+    Held,
+    Seen,
+    Settled,
+    Settlement,
+    State,
+)
+from gateway.core.event import EventKey, Part
 from gateway.core.inbox import (
     Accepted,
     Conclusion,
@@ -40,32 +50,51 @@ class MemoryClaims:
         """Epoch seconds."""
         self.rows: dict[bytes, Claim] = {}
         self.entries: dict[bytes, Row] = {}
+        self.items: dict[bytes, bytes] = {}
+        """The keys of batches' items, and of the entry that each belongs to."""
         self.orders: set[tuple[bytes, int]] = set()
         """Keys that an operator released, and after which attempt."""
         self.asked = 0
 
     async def arrive(self, ask: Ask, *, within: float) -> Arrival:
         self.asked += 1
+        return self._arrive(ask)
+
+    async def arrive_all(self, asks: Sequence[Ask], *, within: float) -> list[Arrival]:
+        self.asked += 1
+        return [self._arrive(ask) for ask in asks]
+
+    def _arrive(self, ask: Ask) -> Arrival:
         row, arrival = claim.arrive(self.rows.get(ask.key.digest), ask, self.now)
         self.rows[ask.key.digest] = row
         if isinstance(arrival, Seen) and row.state is State.STORED:
-            entry = self.entry(ask.key)
-            dead = entry is not None and entry.state is EntryState.DEAD
-            return replace(arrival, dead=dead)
+            return replace(arrival, dead=bool(self._dead(ask.key.digest)))
         return arrival
 
     async def settle(self, settlement: Settlement) -> Settled:
-        digest = settlement.key.digest
-        row, settled = claim.settle(self.rows.get(digest), settlement, self.now)
-        if row is not None:
-            self.rows[digest] = row
-        if row is not None and row.state is State.COMPLETED and digest in self.entries:
-            done = Conclusion(
-                settlement.key, settlement.route, settlement.token, settlement.fingerprint,
-                EntryEnding.DELIVER, False, 0.0, "",
-            )  # fmt: skip
-            await self.conclude(done)
-        return settled
+        parts = settlement.items or (Part(settlement.key, settlement.fingerprint),)
+        mine = {
+            part.key: batch_entry.is_held(self.rows.get(part.key.digest), settlement.token)
+            for part in parts
+        }
+        changed = False
+        for part in parts:
+            if mine[part.key] or settlement.ending is not Ending.COMPLETE:
+                one = settlement._replace(key=part.key, fingerprint=part.fingerprint)
+                row, settled = claim.settle(self.rows.get(part.key.digest), one, self.now)
+                changed |= settled.changed
+                if row is not None:
+                    self.rows[part.key.digest] = row
+        late = tuple(part for part in parts if not mine[part.key])
+        if settlement.ending is not Ending.COMPLETE or not late:
+            return Settled(changed, late=False)
+        # A success without claims of its own also closes the entry.
+        done = Conclusion(
+            settlement.key, settlement.route, settlement.token, settlement.fingerprint,
+            EntryEnding.DELIVER, False, 0.0, "", late if settlement.items else (),
+        )  # fmt: skip
+        settled = await self.conclude(done)
+        return Settled(changed or settled.changed, settled.late)
 
     async def accept(
         self, offer: Offer, *, has_room: bool, within: float
@@ -83,20 +112,35 @@ class MemoryClaims:
         if row.is_open(self.now):
             return Unclaimed()
         same_body = row.fingerprint == offer.fingerprint
+        same_event = claim.is_same_event(row, offer.key)
         if row.state is State.CLAIMED:
-            return Held(same_body, self.now)
-        if row.state is State.STORED and entry is not None and entry.token == offer.token:
+            return Held(same_body, self.now, same_event)
+        is_stored = row.state is State.STORED
+        if is_stored and entry is not None and entry.token == offer.token:
             return Accepted(self.now)
-        dead = row.state is State.STORED and entry is not None and entry.state is EntryState.DEAD
-        return Seen(row.first_seen, same_body, self.now, row.state is State.STORED, dead)
+        dead = is_stored and bool(self._dead(digest))
+        return Seen(row.first_seen, same_body, self.now, same_event, is_stored, dead)
 
     async def store(self, offer: Offer, *, within: float) -> bool:
+        if offer.items:
+            return self._store_batch(offer)
         digest = offer.key.digest
         before = self.entry(offer.key)
         row, entry, stored = inbox.store(self.rows.get(digest), before, offer, self.now)
         if stored and row is not None and entry is not None:
             self.rows[digest] = row
             self._keep(offer, before, entry)
+        return stored
+
+    def _store_batch(self, offer: Offer) -> bool:
+        before = self.entry(offer.key)
+        claims = self._claims(offer.items)
+        mine = [part for part in offer.items if self._is_held(part, offer.token)]
+        after, entry, stored = batch_entry.store(claims, before, offer, self.now)
+        if stored and entry is not None:
+            self._set(offer.items, after)
+            self._keep(offer, before, entry)
+            self.items.update((part.key.digest, offer.key.digest) for part in mine)
         return stored
 
     async def lease(
@@ -108,15 +152,30 @@ class MemoryClaims:
             if len(taken) == most:
                 break
             digest, lapsed = row.offer.key.digest, row.entry.state is EntryState.LEASED
-            entry = inbox.lease(row.entry, self.rows.get(digest), token, seconds, self.now)
+            if row.offer.items:
+                items = tuple(p for p in row.offer.items if self.items[p.key.digest] == digest)
+                entry = batch_entry.lease(row.entry, self._claims(items), token, seconds, self.now)
+            else:
+                items = ()
+                entry = inbox.lease(row.entry, self.rows.get(digest), token, seconds, self.now)
             if entry is not None:
                 row.entry = entry
                 by_order = row.ordered_after == entry.attempt - 1
                 leased = _leased(row.offer, entry, self.now, took_over=lapsed)
-                taken.append(leased._replace(by_order=by_order))
+                taken.append(leased._replace(by_order=by_order, items=items))
+            elif row.entry.is_due(self.now):  # but all of its events are completed
+                row.entry = replace(row.entry, state=EntryState.DELIVERED)
         return taken
 
     async def conclude(self, conclusion: Conclusion) -> Settled:
+        if conclusion.items:
+            claims, entry, settled = batch_entry.conclude(
+                self._claims(conclusion.items), self.entry(conclusion.key), conclusion, self.now
+            )
+            self._set(conclusion.items, claims)
+            if entry is not None:
+                self.entries[conclusion.key.digest].entry = entry
+            return settled
         digest = conclusion.key.digest
         row, entry, settled = inbox.conclude(
             self.rows.get(digest), self.entry(conclusion.key), conclusion, self.now
@@ -128,10 +187,14 @@ class MemoryClaims:
         return settled
 
     async def revive(self, offer: Offer) -> bool:
+        if offer.items:
+            dead = {key for part in offer.items for key in self._dead(part.key.digest)}
+            return any([self._revive_as_it_is(key) for key in dead])
         entry, revived = inbox.revive(self.entry(offer.key), self.now)
         if revived and entry is not None:
             self._keep(offer, None, entry)
-        return revived
+            return True
+        return any([self._revive_as_it_is(key) for key in self._dead(offer.key.digest)])
 
     def put(self, offer: Offer, due: float) -> None:
         """An event that was stored by somebody, some time ago."""
@@ -167,6 +230,29 @@ class MemoryClaims:
     def entry(self, key: EventKey) -> Entry | None:
         row = self.entries.get(key.digest)
         return None if row is None else row.entry
+
+    def _claims(self, parts: Iterable[Part]) -> list[Claim | None]:
+        return [self.rows.get(part.key.digest) for part in parts]
+
+    def _is_held(self, part: Part, token: int) -> bool:
+        return batch_entry.is_held(self.rows.get(part.key.digest), token)
+
+    def _set(self, parts: Iterable[Part], claims: Iterable[Claim | None]) -> None:
+        for part, row in zip(parts, claims, strict=True):
+            if row is not None:
+                self.rows[part.key.digest] = row
+
+    def _dead(self, digest: bytes) -> list[bytes]:
+        """The dead entries of an event: its own, and that of the batch which brought it."""
+        rows = {key: self.entries.get(key) for key in (digest, self.items.get(digest)) if key}
+        return [key for key, row in rows.items() if row and row.entry.state is EntryState.DEAD]
+
+    def _revive_as_it_is(self, digest: bytes) -> bool:
+        row = self.entries[digest]
+        entry, revived = inbox.revive(row.entry, self.now)
+        if entry is not None:
+            row.entry = entry
+        return revived
 
     def _keep(self, offer: Offer, before: Entry | None, after: Entry) -> None:
         if after is not before:

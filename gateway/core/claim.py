@@ -25,7 +25,7 @@ wants the same rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -99,6 +99,9 @@ class Claim:
     """None unless claimed."""
     lease_until: float | None = None
     """None unless claimed."""
+    event_id: str | None = field(default=None, compare=False)
+    """Of the event that took it last, for people and to tell apart the events of one operation;
+    None where ids are not kept."""
 
     def is_open(self, now: float) -> bool:
         """Free to be taken: released, or claimed under a lease that is over."""
@@ -171,7 +174,8 @@ def arrive(before: Claim | None, ask: Ask, now: float) -> tuple[Claim, Arrival]:
         )
     if before.state in (State.COMPLETED, State.STORED):
         same_body, stored = before.fingerprint == ask.fingerprint, before.state is State.STORED
-        return before, Seen(before.first_seen, same_body, now, stored=stored)
+        same_event = is_same_event(before, ask.key)
+        return before, Seen(before.first_seen, same_body, now, same_event, stored)
     if before.is_open(now):
         lapsed = before.state is State.CLAIMED
         attempt, doubtful = before.attempt + 1, before.doubtful or lapsed
@@ -179,7 +183,13 @@ def arrive(before: Claim | None, ask: Ask, now: float) -> tuple[Claim, Arrival]:
         return after, Won(attempt, doubtful, lapsed, now, before.first_seen)
     if before.token == ask.token:  # our own claim, whose reply was lost on the way
         return before, Won(before.attempt, before.doubtful, False, now, before.first_seen)
-    return before, Held(before.fingerprint == ask.fingerprint, now)
+    same_body = before.fingerprint == ask.fingerprint
+    return before, Held(same_body, now, is_same_event(before, ask.key))
+
+
+def is_same_event(claim: Claim, key: EventKey) -> bool:
+    """Whether the claim is not known to be another event's, of the same operation."""
+    return claim.event_id is None or claim.event_id == key.event_id
 
 
 def settle(
@@ -199,7 +209,7 @@ def _complete(
     before: Claim | None, done: Settlement, now: float, *, mine: bool
 ) -> tuple[Claim, Settled]:
     if before is None:
-        row = Claim(State.COMPLETED, False, 1, now, done.fingerprint)
+        row = Claim(State.COMPLETED, False, 1, now, done.fingerprint, event_id=done.key.event_id)
         return row, Settled(changed=True, late=True)
     if before.state is State.COMPLETED:
         return before, Settled(changed=False, late=False)
@@ -210,8 +220,9 @@ def _complete(
 
 def _held_by(ask: Ask, now: float, *, attempt: int, doubtful: bool, first_seen: float) -> Claim:
     return Claim(
-        State.CLAIMED, doubtful, attempt, first_seen, ask.fingerprint, ask.token, now + ask.lease
-    )
+        State.CLAIMED, doubtful, attempt, first_seen, ask.fingerprint,
+        ask.token, now + ask.lease, ask.key.event_id,
+    )  # fmt: skip
 
 
 def _free(before: Claim, state: State, *, doubtful: bool) -> Claim:

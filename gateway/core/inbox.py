@@ -175,9 +175,11 @@ def accept(
     """
     if claim is not None:
         return claim, entry, False
-    made = Claim(State.STORED, offer.doubtful, 1, now, offer.fingerprint)
-    kept = _kept(entry, offer, now, attempt=1, doubtful=offer.doubtful)
-    return made, kept, kept is not entry
+    made = Claim(
+        State.STORED, offer.doubtful, 1, now, offer.fingerprint, event_id=offer.key.event_id
+    )
+    after = kept(entry, offer, now, attempt=1, doubtful=offer.doubtful)
+    return made, after, after is not entry
 
 
 def store(
@@ -187,7 +189,7 @@ def store(
     if claim is not None and claim.state is State.CLAIMED and claim.token == offer.token:
         doubtful = claim.doubtful or offer.doubtful
         stored = replace(claim, state=State.STORED, doubtful=doubtful, token=None, lease_until=None)
-        made = _kept(entry, offer, now, attempt=claim.attempt, doubtful=doubtful)
+        made = kept(entry, offer, now, attempt=claim.attempt, doubtful=doubtful)
         return stored, made, True
     is_mine = (
         claim is not None
@@ -268,11 +270,14 @@ def _deliver(
         return claim, closed, Settled(changed=False, late=False)
     first_seen = now if claim is None else claim.first_seen
     fingerprint = done.fingerprint if claim is None else claim.fingerprint
-    completed = Claim(State.COMPLETED, doubtful, attempt, first_seen, fingerprint)
+    event_id = done.key.event_id if claim is None else claim.event_id
+    completed = Claim(
+        State.COMPLETED, doubtful, attempt, first_seen, fingerprint, event_id=event_id
+    )
     return completed, closed, Settled(changed=True, late=not mine)
 
 
-def _kept(entry: Entry | None, offer: Offer, now: float, *, attempt: int, doubtful: bool) -> Entry:
+def kept(entry: Entry | None, offer: Offer, now: float, *, attempt: int, doubtful: bool) -> Entry:
     """The entry of an offer. One that is still owed under a claim that was lost stays as it is."""
     if entry is not None and entry.state in (
         EntryState.PENDING,

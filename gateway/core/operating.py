@@ -108,7 +108,14 @@ def close(
     if claim is None:
         return Claim(State.COMPLETED, doubtful, attempt, now, fingerprint), closed
     doubtful = doubtful or claim.doubtful
-    completed = Claim(State.COMPLETED, doubtful, attempt, claim.first_seen, claim.fingerprint)
+    completed = replace(
+        claim,
+        state=State.COMPLETED,
+        doubtful=doubtful,
+        attempt=attempt,
+        token=None,
+        lease_until=None,
+    )
     return completed, closed
 
 

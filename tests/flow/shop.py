@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -114,6 +114,15 @@ class Shop:
         arrival = await self.claims.arrive(ask, within=within)
         self._lose_reply()
         return arrival
+
+    async def arrive_all(self, asks: Sequence[Ask], *, within: float) -> list[Arrival]:
+        self.patience.append(within)
+        self._here()
+        self._lose_request()
+        await asyncio.sleep(self.slowness)
+        arrivals = await self.claims.arrive_all(asks, within=within)
+        self._lose_reply()
+        return arrivals
 
     async def settle(self, settlement: Settlement) -> Settled:
         if self.away or self.settle_away:
