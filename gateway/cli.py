@@ -99,6 +99,12 @@ def serve(
             help="One route without a file: where the id is, as in json:/event_id.", metavar="WHERE"
         ),
     ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option(
+            help="One route without a file: whose preset says where the id is.", metavar="NAME"
+        ),
+    ] = None,
     listen: Annotated[
         str | None, typer.Option(help="Where deliveries are taken.", metavar="HOST:PORT")
     ] = None,
@@ -114,11 +120,12 @@ def serve(
 ) -> None:
     """Run the gateway, from a file or for one route given on the command line.
 
-    Without a file, --upstream, --path and --event-id go together.
+    Without a file, --upstream, --path and --event-id or --provider go together; of the two,
+    --event-id wins.
     """
     logs.configure()
     flags = {"listen": listen, "admin": admin, "embedded": embedded}
-    given = {"upstream": upstream, "path": path, "event_id": event_id}
+    given = {"upstream": upstream, "path": path, "event_id": event_id, "provider": provider}
     if any(value is not None for value in given.values()):
         only = sources.one_route(config, given, flags)
         _run(lambda: process.serve(only, None))

@@ -15,7 +15,7 @@ DEFAULT_FILE = Path("gateway.yaml")
 NO_FILE = Problem("", str(DEFAULT_FILE), None, "is not in this folder", "write --config FILE")
 _ONE_ROUTE = (
     "write --config FILE, or for one route without a file: "
-    "dedup-gateway serve --upstream URL --path PATH --event-id WHERE"
+    "dedup-gateway serve --upstream URL --path PATH --event-id WHERE, or --provider NAME"
 )
 _NO_FLAGS: Mapping[str, object] = {}
 
@@ -63,20 +63,26 @@ def read(
 def one_route(
     config: Path | None, given: Mapping[str, str | None], flags: Mapping[str, object]
 ) -> Loaded:
-    """Without a file: `given` are upstream, path and event_id. Raises Unusable and ConfigError."""
+    """Without a file: `given` are upstream, path, and event_id or provider or both.
+
+    Raises Unusable and ConfigError.
+    """
     there = {name: value for name, value in given.items() if value is not None}
     if config is not None:
         others = _named(there)
         raise Unusable(f"--config does not go with {others}; leave out --config, or {others}")
-    if missing := [name for name in given if name not in there]:
+    wanted = ["upstream", "path", "event_id"] if "provider" not in there else ["upstream", "path"]
+    if missing := [name for name in wanted if name not in there]:
+        needs = _named(missing) + (" or --provider" if "event_id" in missing else "")
         raise Unusable(
-            f"without a file, serve needs {_named(missing)} beside {_named(there)}, as in "
+            f"without a file, serve needs {needs} beside {_named(there)}, as in "
             "--upstream http://127.0.0.1:3000 --path /hooks/orders --event-id json:/event_id"
         )
     loaded = quick(
         there["upstream"],
         there["path"],
-        there["event_id"],
+        there.get("event_id"),
+        provider=there.get("provider"),
         env=os.environ,
         flags=flags,
         today=date.today(),

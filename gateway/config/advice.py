@@ -59,6 +59,7 @@ def faults(settings: RouteSettings, route: Route, here: Path, today: date) -> It
     yield from _host(settings, here)
     yield from _waits(route, here)
     yield from _without_effect(route, here)
+    yield from _only_chance(route, here)
     yield from custody.advice(settings, route, here)
 
 
@@ -156,3 +157,18 @@ def _without_effect(route: Route, here: Path) -> Iterator[Fault]:
     if route.on_store_down is OnStoreDown.FORWARD:
         message = "has no effect in observe, which always forwards"
         yield Fault((*here, "on_store_down"), message, "mind it before the mode becomes forward")
+
+
+def _only_chance(route: Route, here: Path) -> Iterator[Fault]:
+    """D2: whoever answers 503 counts on being asked again."""
+    promise = route.promise
+    if promise is None or promise.retry_horizon or route.pass_through is not None:
+        return
+    if route.mode is Mode.OBSERVE or route.on_store_down is OnStoreDown.FORWARD:
+        return
+    message = "the provider never retries, so each 503 of the gateway is a lost event"
+    remedy = (
+        "write on_store_down: forward, which lets doubles through while the store is away, "
+        "or have failed events sent again at the provider"
+    )
+    yield Fault((*here, "promise", "retry_horizon"), message, remedy)

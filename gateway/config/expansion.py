@@ -25,6 +25,7 @@ _STAND_INS = {
     "url": "http://placeholder",
     "path": "/placeholder",
     "event_id": "json:/placeholder",
+    "public_url": "https://placeholder",
 }
 
 

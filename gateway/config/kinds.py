@@ -8,7 +8,7 @@ to write instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
@@ -27,7 +27,7 @@ from gateway.core.location import parse_location
 
 ONE_VALUE = 'write one value, in "quotes" if it has {, [ or ": " in it'
 _VARIABLE = r"\$\{.+\}"
-_LOCATION = r"(header|json|form|query|literal):.+|sha256\(.+\)"
+LOCATION_PATTERN = r"(header|json|form|query|literal):.+|sha256\(.+\)"
 # What webhooks and health checks use. A misspelled method would leave its events unprotected.
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _MEDIA_TYPE = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( *;[\x20-\x7e]*)?"
@@ -217,25 +217,29 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str | dict) else value
 
 
-def _pattern(pattern: str) -> dict[str, Any]:
-    return {"type": "string", "pattern": f"^({pattern})$|{_VARIABLE}"}
+def pattern(written: str) -> dict[str, Any]:
+    """Schema of a text, or of a variable in its place."""
+    return {"type": "string", "pattern": f"^({written})$|{_VARIABLE}"}
 
 
 def _or_variable(kind: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [kind, {"type": "string", "pattern": _VARIABLE}]}
 
 
-def _words(choices: type[StrEnum]) -> dict[str, Any]:
-    return _or_variable({"enum": [str(choice.value) for choice in choices]})
+def one_word_of(words: Iterable[str]) -> dict[str, Any]:
+    """Schema of an enumeration."""
+    return _or_variable({"enum": list(words)})
 
 
 def choice(choices: type[StrEnum], others: str = "") -> tuple[PlainValidator, WithJsonSchema]:
     """Validator and schema of an enumeration."""
-    return PlainValidator(one_of(choices, others)), WithJsonSchema(_words(choices))
+    return PlainValidator(one_of(choices, others)), WithJsonSchema(
+        one_word_of(str(choice.value) for choice in choices)
+    )
 
 
-_SPAN = _pattern(r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+")
-_DURATION = {"anyOf": [_pattern(r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+|0"), {"const": 0}]}
+_SPAN = pattern(r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+")
+_DURATION = {"anyOf": [pattern(r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+|0"), {"const": 0}]}
 _STRING = {"type": "string"}
 
 Listed = (BeforeValidator(_listed), OneOrMany())
@@ -259,23 +263,25 @@ ReplyStatus = Annotated[
 ]
 Duration = Annotated[timedelta, PlainValidator(duration), WithJsonSchema(_DURATION)]
 Span = Annotated[timedelta, PlainValidator(span), WithJsonSchema(_SPAN)]
-Size = Annotated[int, PlainValidator(size), WithJsonSchema(_pattern("[0-9]+(B|KiB|MiB|GiB)"))]
-Day = Annotated[date, PlainValidator(day), WithJsonSchema(_pattern("[0-9]{4}-[0-9]{2}-[0-9]{2}"))]
-Name = Annotated[str, PlainValidator(name), WithJsonSchema(_pattern(_NAME.pattern))]
-RawPath = Annotated[str, read_as(addresses.path), WithJsonSchema(_pattern("/.*"))]
+Size = Annotated[int, PlainValidator(size), WithJsonSchema(pattern("[0-9]+(B|KiB|MiB|GiB)"))]
+Day = Annotated[date, PlainValidator(day), WithJsonSchema(pattern("[0-9]{4}-[0-9]{2}-[0-9]{2}"))]
+Name = Annotated[str, PlainValidator(name), WithJsonSchema(pattern(_NAME.pattern))]
+RawPath = Annotated[str, read_as(addresses.path), WithJsonSchema(pattern("/.*"))]
 Host = Annotated[str, read_as(addresses.host), WithJsonSchema(_STRING)]
 Method = Annotated[
     str, PlainValidator(method), WithJsonSchema(_or_variable({"enum": list(_METHODS)}))
 ]
-Place = Annotated[Address, read_as(addresses.address), WithJsonSchema(_pattern(".+:[0-9]{1,5}"))]
+Place = Annotated[Address, read_as(addresses.address), WithJsonSchema(pattern(".+:[0-9]{1,5}"))]
 Network = Annotated[Networks, read_as(addresses.network), WithJsonSchema(_STRING)]
-Location = Annotated[CoreLocation, PlainValidator(location), WithJsonSchema(_pattern(_LOCATION))]
+Location = Annotated[
+    CoreLocation, PlainValidator(location), WithJsonSchema(pattern(LOCATION_PATTERN))
+]
 Scope = Annotated[CoreLocation, PlainValidator(scope), WithJsonSchema(_STRING)]
 HostHeader = Annotated[str, read_as(addresses.authority), WithJsonSchema(_STRING)]
-WebAddress = Annotated[Url, read_as(addresses.url), WithJsonSchema(_pattern("https?://.+"))]
+WebAddress = Annotated[Url, read_as(addresses.url), WithJsonSchema(pattern("https?://.+"))]
 ProbeAddress = Annotated[
     ProbeUrl,
     read_as(addresses.probe_url),
-    WithJsonSchema(_pattern(r"https?://[^/?]+[/?].*\{event_id\}.*")),
+    WithJsonSchema(pattern(r"https?://[^/?]+[/?].*\{event_id\}.*")),
 ]
-ContentType = Annotated[str, PlainValidator(content_type), WithJsonSchema(_pattern(_MEDIA_TYPE))]
+ContentType = Annotated[str, PlainValidator(content_type), WithJsonSchema(pattern(_MEDIA_TYPE))]

@@ -1,4 +1,4 @@
-"""Layers: flags over the environment over the file.
+"""Layers: flags over the environment over the file, and all of them over presets (`preset_layer`).
 
 `DEDUP__STORE__DSN` sets `store.dsn`, `DEDUP__ROUTES__0__MODE` the mode of the first route,
 `DEDUP__ROUTES__0__METHODS='[POST, PUT]'` a whole list. A variable that starts with `DEDUP__` and
@@ -27,6 +27,7 @@ _FLAGS: Mapping[str, Path] = {
     "upstream": ("routes", 0, "upstream", "url"),
     "path": ("routes", 0, "path"),
     "event_id": ("routes", 0, "event_id"),
+    "provider": ("routes", 0, "provider"),
 }
 
 

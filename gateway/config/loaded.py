@@ -86,6 +86,10 @@ class Loaded:
     routes: tuple[Route, ...]
     accepted_short_retention: Mapping[str, str]
     """Route names, and the reason that their user gave."""
+    providers: Mapping[str, str]
+    """Route names, and the presets that they name."""
+    unknown_secrets: frozenset[str]
+    """Names of routes whose signature's secrets are in variables that are absent here."""
     notices: tuple[Problem, ...]
     """Allowed, but probably not meant."""
     shortfalls: tuple[Problem, ...]

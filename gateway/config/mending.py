@@ -11,6 +11,8 @@ from copy import deepcopy
 from gateway.config.document import Document, Value
 from gateway.config.problems import Origin, Path
 
+# Of a route: without one of their members the others mean nothing.
+_GROUPS = (("batch",), ("handshakes",), ("signature",))
 _NOBODY = Origin("a stand-in")
 
 
@@ -28,12 +30,21 @@ def mended(document: Document, wrong: list[Path]) -> Document:
     listed = copy.root["routes"]
     for index, route in enumerate(listed if isinstance(listed, list) else []):
         for tail, value in _required(index):
-            if isinstance(route, dict) and not copy.has(("routes", index, *tail)):
+            identified = tail == ("event_id",) and _identified(route)
+            if (
+                isinstance(route, dict)
+                and not copy.has(("routes", index, *tail))
+                and not identified
+            ):
                 copy.put(("routes", index, *tail), value, _NOBODY)
         asked: Path = ("routes", index, "probe", "url")
         if isinstance(route, dict) and isinstance(route.get("probe"), dict) and not copy.has(asked):
             copy.put(asked, "http://consumer.invalid/{event_id}", _NOBODY)
     return copy
+
+
+def _identified(route: Value) -> bool:
+    return isinstance(route, dict) and any(name in route for name in ("batch", "pass_through"))
 
 
 def _required(index: int) -> list[tuple[Path, Value]]:
@@ -46,7 +57,12 @@ def _required(index: int) -> list[tuple[Path, Value]]:
 
 
 def _member(path: Path) -> Path:
-    """The nearest named thing: an item taken out of a list would renumber the others."""
+    """The nearest named thing: an item taken out of a list would renumber the others.
+
+    Of groups whose members need each other, the group.
+    """
+    if path[2:3] in _GROUPS:
+        return path[:3]
     while path and isinstance(path[-1], int):
         path = path[:-1]
     return path

@@ -12,6 +12,7 @@ from gateway.config.addresses import Address, ProbeUrl, Url
 from gateway.config.document import Document
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import FixedReplySettings, RouteSettings
+from gateway.config.senders import is_url
 from gateway.config.settings import ListenSettings, Settings
 from gateway.dsn import require_readable
 
@@ -98,12 +99,21 @@ def _files(settings: Settings, document: Document, folder: FilePath) -> Iterator
         if tls := listen.tls:
             yield from _certificate((*path, "tls"), tls.cert, tls.key, document, folder)
     for index, route in enumerate(settings.routes):
-        tls_path: Path = ("routes", index, "upstream", "tls")
-        if asked := route.upstream.tls:
-            if asked.ca is not None:
-                yield from _readable((*tls_path, "ca"), asked.ca, document, folder)
-            if asked.cert is not None and asked.key is not None:
-                yield from _certificate(tls_path, asked.cert, asked.key, document, folder)
+        yield from _route_files(route, ("routes", index), document, folder)
+
+
+def _route_files(
+    route: RouteSettings, here: Path, document: Document, folder: FilePath
+) -> Iterator[Fault]:
+    tls_path = (*here, "upstream", "tls")
+    if asked := route.upstream.tls:
+        if asked.ca is not None:
+            yield from _readable((*tls_path, "ca"), asked.ca, document, folder)
+        if asked.cert is not None and asked.key is not None:
+            yield from _certificate(tls_path, asked.cert, asked.key, document, folder)
+    for place, key in enumerate(route.signature.keys if route.signature else ()):
+        if not is_url(key):
+            yield from _readable((*here, "signature", "keys", place), key, document, folder)
 
 
 def _certificate(

@@ -5,21 +5,19 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
+from gateway.config.hop_settings import ProbeSettings, UpstreamSettings
 from gateway.config.kinds import (
     ContentType,
     Count,
-    Day,
     Duration,
     Filled,
     Host,
-    HostHeader,
     Listed,
     Location,
     Method,
     Name,
-    ProbeAddress,
     RawPath,
     ReplyStatus,
     Scope,
@@ -28,96 +26,20 @@ from gateway.config.kinds import (
     Status,
     Text,
     Truth,
-    WebAddress,
     Why,
     choice,
 )
-from gateway.core.route import Mode, OnDoubt, OnMissingId, OnStale, OnStoreDown
-
-STRICT = ConfigDict(
-    extra="forbid",
-    frozen=True,
-    validate_default=True,
-    use_attribute_docstrings=True,
-    arbitrary_types_allowed=True,
+from gateway.config.known import ProviderName
+from gateway.config.places import Member
+from gateway.config.sender_settings import (
+    BatchSettings,
+    HandshakeSettings,
+    PromiseSettings,
+    SignatureSettings,
 )
-
-
-class Strict(BaseModel):
-    """Settings that take nothing unknown."""
-
-    model_config = STRICT
-
-
-def written(default: object) -> Any:
-    """A default in the words of a user; it is read like any other value."""
-    return Field(default=default)
-
-
-class UpstreamTlsSettings(Strict):
-    """TLS towards the consumer; for an https URL only."""
-
-    ca: Filled | None = None
-    """PEM file of the authorities that may have signed the consumer's certificate. Default: the
-    system's. Too wide a choice lets somebody else in the network pass as the consumer."""
-    cert: Filled | None = None
-    """PEM file of our own certificate, for consumers that want one; needs `key`. Default: none."""
-    key: Filled | None = None
-    """PEM file of the certificate's private key, without a passphrase. Default: none."""
-
-
-class UpstreamSettings(Strict):
-    """Where the consumer is, and the limits of reaching it."""
-
-    url: WebAddress
-    """http or https, host, port, and a path if it should replace the route's. Without a path the
-    consumer sees the target as it came. No query, no user name, no placeholders in braces."""
-    timeout: Span = written("30s")
-    """The longest that one forward may take, from its first byte written to the last of the reply.
-    Too short, and slow successes become doubtful: their next delivery is forwarded again, marked.
-    Too long, and a hung consumer keeps a slot and its claim for that time."""
-    connect_timeout: Span = written("2s")
-    """Name look-up, connection and TLS together. Too short fails healthy consumers behind a slow
-    network; too long makes senders wait for a dead one."""
-    write_timeout: Span = written("10s")
-    """The longest that sending the request may stall. Too short cuts off large bodies."""
-    first_byte_timeout: Span | None = None
-    """From the last byte sent to the first of the reply. Default: `timeout`. Too short makes slow
-    successes doubtful."""
-    slot_timeout: Duration = written("5s")
-    """How long a delivery waits for one of the `concurrency` slots before it is answered 504.
-    Too long adds to what the sender waits, and to the lease."""
-    concurrency: Count = written("64")
-    """Forwards at once, in each gateway process. Too many overrun the consumer; too few make
-    senders wait for a slot."""
-    host: HostHeader = written("preserve")
-    """The Host header that the consumer sees: `preserve` the sender's, `upstream` for the URL's, or
-    a name. Wrong, and signatures that cover the public URL fail, or the consumer's own virtual
-    hosts answer 404. SNI follows the URL whatever this says."""
-    tls: UpstreamTlsSettings | None = None
-    """Certificates for an https URL. Default: the system's trust, no certificate of our own."""
-    max_reply: Size = written("10MiB")
-    """The longest reply body that is passed on; of a longer one only the status counts. Too small
-    loses bodies that the sender wants; too large lets a consumer fill the memory."""
-
-
-class PromiseSettings(Strict):
-    """What the provider says about how late an event may return."""
-
-    timeout: Span | None = None
-    """How long the provider waits for an answer. Default: it does not say. Duplicates of an
-    undecided event wait for its result a second less than this; too long a value, and the sender
-    has hung up before it is answered."""
-    retry_horizon: Duration | None = None
-    """How long the provider repeats an event by itself. Unknown counts as 7d. Too short, and the
-    memory may be too short for the last retry."""
-    redrive_window: Duration | None = None
-    """How old an event a person can have sent again at the provider. Unknown counts as 7d. Too
-    short, and a redrive of old events is taken for new ones."""
-    source: Filled | None = None
-    """Where the provider says so: an address to look at again. Default: none, and `check` asks."""
-    checked: Day | None = None
-    """The day somebody last looked, as in 2026-08-25. Default: unknown."""
+from gateway.config.strict import Strict, written
+from gateway.core.batch import OnMixed
+from gateway.core.route import Mode, OnDoubt, OnMissingId, OnStale, OnStoreDown
 
 
 class RetrySettings(Strict):
@@ -133,22 +55,6 @@ class RetrySettings(Strict):
     """How long an event is tried after it was stored or a person sent it again; then it is `dead`
     and waits for a person. Too short, and a weekend's outage leaves its events to be sent by hand;
     too long, and they arrive when nobody expects them any more."""
-
-
-class ProbeSettings(Strict):
-    """Where the consumer says whether it knows an event."""
-
-    url: ProbeAddress
-    """http or https, host, port, path and query, with {event_id} once in path or query, where the
-    percent-encoded id is put. It is asked by GET: 200 means that the event had its effect, 404 that
-    it had none, anything else that nobody knows. One that answers 200 for events that it does not
-    know loses them; one that answers 404 for those that it knows doubles them, marked."""
-    timeout: Span = written("2s")
-    """How long one question may take. Too short, and nothing is ever decided; too long holds up
-    whoever sent the event. Adds to the lease."""
-    give_up: Span = written("1h")
-    """How long after an event was first seen it may stay undecided; then it is held for a person.
-    Too short leaves people what the consumer could have answered a little later."""
 
 
 class FixedReplySettings(Strict):
@@ -227,10 +133,33 @@ class RouteSettings(Strict):
     """In mode inbox: how many events of this route may be pending or leased; above it new ones get
     503, so that the provider keeps them. What is dead or held does not count. Too low refuses
     during an outage, too high fills the disk."""
-    event_id: Annotated[tuple[Location, ...], *Listed]
+    provider: ProviderName | None = None
+    """The preset of a provider, as `dedup-gateway providers` lists them: it sets what the route
+    itself does not. Default: none. A wrong one looks for ids where there are none."""
+    event_id: Annotated[tuple[Location, ...], *Listed] = ()
     """Where the event id is: header:NAME, json:/pointer, form:NAME, query:NAME; several in a list
     make one id together. Pick the id of the *event*: an id of the delivery is new on every retry
-    and stops nothing, an id of the customer or the order swallows real events."""
+    and stops nothing, an id of the customer or the order swallows real events. Default: the
+    preset's; a route has an event_id, a batch, or a reason to pass everything through."""
+    batch: BatchSettings | None = None
+    """For bodies that carry several events. Default: the preset's, else none: one body, one event.
+    Beside event_id, that is for bodies without such a list."""
+    on_mixed: Annotated[OnMixed, *choice(OnMixed)] | None = None
+    """A batch with new items and seen ones: `filter` forwards the new ones only, `whole` all of it,
+    marked. Default: `filter` where no signature covers the body or `resign` makes it anew, else
+    `whole`, because a body with items left out no longer verifies. `whole` doubles the seen ones in
+    a consumer that ignores the mark."""
+    operation_key: Annotated[tuple[Location, ...], *Listed] = ()
+    """What the operation is that an event starts, as locations: of two different events with one
+    operation (the same order and topic, say) the second is a duplicate. Default: none, each event
+    id is an operation. Too wide swallows real events; a change forgets all."""
+    per_attempt: Annotated[tuple[Member, ...], *Listed] = ()
+    """Members of the body, or of a batch's item, that change with every attempt, as in
+    json:/attempt: they make no mismatch. Default: the preset's. One too many hides that an id comes
+    with other bodies."""
+    pass_through: Why | None = None
+    """The reason, in words, why nothing of this route is deduplicated: it has no safe id. Default:
+    the preset's, else none."""
     scope: Annotated[tuple[Scope, ...], *Listed] = ()
     """What ids are unique within: a text, or locations as in event_id (an account's header, say).
     Default: the route's name. Too wide swallows another account's events; a change forgets all."""
@@ -251,6 +180,25 @@ class RouteSettings(Strict):
     accept_short_retention: Why | None = None
     """The reason, in words, why a retention below that sum is meant. Default: none, and `check`
     fails."""
+    signature: SignatureSettings | None = None
+    """What deliveries are checked by before any claim; a bad one is answered 401. Default: none,
+    and the consumer judges: a forged id then blocks the real one until the consumer refused it."""
+    resign: Truth = written("false")
+    """Whether what goes to the consumer is signed anew, with the first secret and a fresh time, so
+    that late deliveries and filtered batches verify there. A consumer with another secret refuses
+    all of it."""
+    late_delivery: Why | None = None
+    """The reason, in words, why deliveries may reach the consumer after their signed time stamp is
+    out of tolerance. Default: none, and settings that deliver late are refused where there is one.
+    A consumer that checks the time refuses what comes late."""
+    handshakes: Annotated[tuple[HandshakeSettings, ...], *Listed] = ()
+    """Requests by which the provider tests the endpoint. Default: the preset's; [] for none."""
+    answer_handshakes: Truth = written("false")
+    """Whether the gateway answers those whose answer is known, for a consumer that cannot; else
+    they pass through to it, unclaimed. An endpoint that nobody looked after is then confirmed."""
+    verify_token: Filled | None = Field(default=None, repr=False)
+    """The token that a provider sends in its handshake to show that it means this endpoint.
+    Default: none, and such handshakes pass through to the consumer."""
     missing_id: Annotated[OnMissingId, *choice(OnMissingId)] = written("forward")
     """A delivery without a usable id: `forward` lets it through unprotected, `refuse` answers 400,
     which loses it for good when the provider really sends such events."""

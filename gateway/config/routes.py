@@ -8,22 +8,20 @@ from datetime import timedelta
 from pathlib import Path as FilePath
 from typing import assert_never
 
+from gateway.config import senders
+from gateway.config.hop_settings import ProbeSettings, UpstreamSettings, UpstreamTlsSettings
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import (
     DuplicateReply,
     FixedReplySettings,
-    ProbeSettings,
-    PromiseSettings,
     RetrySettings,
     RouteSettings,
-    UpstreamSettings,
-    UpstreamTlsSettings,
 )
+from gateway.config.sender_settings import PromiseSettings
 from gateway.core import outcome, retention, route
 from gateway.core.durations import format_duration
-from gateway.core.headers import ends_here
 from gateway.core.keying import Recipe
-from gateway.core.location import Header, Literal, header_names, may_be_constant
+from gateway.core.location import Literal
 from gateway.core.retry import RetryPolicy
 from gateway.core.route import LEASE_MARGIN, Mode, Probe, Route, Tls, Upstream
 
@@ -47,12 +45,14 @@ def build(settings: RouteSettings, folder: FilePath) -> Route:
         hosts=settings.hosts,
         upstream=upstream,
         mode=settings.mode,
-        pass_through=None,
-        recipe=Recipe(settings.scope or (Literal(settings.name),), settings.event_id),
-        batch=None,
-        per_attempt=(),
-        signature=None,
-        handshakes=(),
+        pass_through=settings.pass_through,
+        recipe=Recipe(
+            settings.scope or (Literal(settings.name),), settings.event_id, settings.operation_key
+        ),
+        batch=senders.batch(settings),
+        per_attempt=settings.per_attempt,
+        signature=senders.signature(settings, folder),
+        handshakes=senders.handshakes(settings),
         event_type=settings.event_type,
         event_time=settings.event_time,
         promise=promise,
@@ -74,24 +74,6 @@ def build(settings: RouteSettings, folder: FilePath) -> Route:
         keep_payload=settings.keep_payload,
         high_water=settings.high_water,
     )
-
-
-def recipe_faults(settings: RouteSettings, built: Route, here: Path) -> Iterator[Fault]:
-    """Locations that cannot tell events apart."""
-    if not settings.event_id:
-        yield Fault((*here, "event_id"), "is an empty list", "write event_id: json:/id or its kin")
-    elif all(may_be_constant(part) for part in settings.event_id):
-        message = "can be the same for unrelated deliveries, which would all count as one event"
-        names = header_names(settings.event_id)
-        shared = next((name for name in names if may_be_constant(Header(name))), None)
-        what = f"header:{shared}" if shared else "literal:"
-        yield Fault((*here, "event_id"), message, f"write where the id is; {what} only beside it")
-    for member in ("event_id", "scope"):
-        locations = built.recipe.parts if member == "event_id" else built.recipe.scope
-        for name in header_names(locations):
-            if ends_here(name.encode()):
-                message = f"header:{name} ends at the gateway and never carries an id"
-                yield Fault((*here, member), message, "write another header")
 
 
 def span_faults(built: Route, here: Path) -> Iterator[Fault]:

@@ -12,7 +12,8 @@ from pydantic_core import CoreSchema
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from gateway.config.kinds import Count, Duration, Filled, Listed, Network, Place, Size, Span, Truth
-from gateway.config.route_settings import STRICT, RouteSettings, Strict, written
+from gateway.config.route_settings import RouteSettings
+from gateway.config.strict import STRICT, Strict, written
 
 
 class ListenerTlsSettings(Strict):

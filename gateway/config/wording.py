@@ -23,6 +23,9 @@ _EXAMPLES = {
     "url": "url: http://127.0.0.1:3000",
     "probe.url": 'url: "http://127.0.0.1:3000/known?id={event_id}"',
     "address": "address: 127.0.0.1:8080",
+    "batch.event_id": "event_id: json:/id, which starts at the item",
+    "items": "items: json:/events, or json:/* for a body that is a list",
+    "match": "match: [json:/type = verification]",
     "cert": "cert: FILE",
     "key": "key: FILE",
 }
@@ -36,6 +39,8 @@ _INSIDE = {
     "store": "dsn",
     "probe": "url",
     "retry": "give_up",
+    "signature": "secrets",
+    "batch": "items",
 }
 
 
@@ -57,8 +62,8 @@ def faults(error: ValidationError, document: Document) -> list[Fault]:
 
 
 def _as_mapping(name: str, inside: str, text: str | None) -> str:
-    # A store's address may hold a password, and so may anybody's URL.
-    shown = "…" if text is None or name == "store" else redacted(text)
+    # A store's address may hold a password, and so may anybody's URL; a signature's are secrets.
+    shown = "…" if text is None or name in ("store", "signature") else redacted(text)
     return f'write {name}: {{{inside}: "{shown}"}}'
 
 
@@ -102,9 +107,15 @@ def _apart(one: Path, other: Path) -> int:
 def _members(model: type[BaseModel], path: Path) -> dict[str, Any]:
     """The settings of the model at a path."""
     for step in path:
-        if isinstance(step, str) and step in model.model_fields:
-            model = next(_models(model.model_fields[step].annotation), model)
-    return dict(model.model_fields)
+        fields = _fields(model)
+        if isinstance(step, str) and step in fields:
+            model = next(_models(fields[step].annotation), model)
+    return _fields(model)
+
+
+def _fields(model: type[BaseModel]) -> dict[str, Any]:
+    """By the names that people write."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _models(annotation: Any) -> Any:
@@ -117,7 +128,7 @@ def _models(annotation: Any) -> Any:
 def _places(model: type[BaseModel], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """The paths of all settings, without indices."""
     places = []
-    for name, field in model.model_fields.items():
+    for name, field in _fields(model).items():
         places.append((*above, name))
         for inner in _models(field.annotation):
             places += _places(inner, (*above, name))

@@ -37,7 +37,7 @@ def test_a_body_may_be_any_text_in_quotes(read: Read) -> None:
 
 def test_an_empty_text_in_quotes_is_a_value(read: Read) -> None:
     assert read(whole(route='duplicate_reply: {body: ""}')).routes[0].duplicate_reply == FixedReply(
-        200, "text/plain", b""
+        200, None, b""
     )
 
 

@@ -1,0 +1,166 @@
+"""Identity: settings about what an event is here, and what is wrong with them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gateway.config import senders
+from gateway.config.problems import Fault, Path
+from gateway.config.route_settings import RouteSettings
+from gateway.core.batch import OnMixed
+from gateway.core.headers import ends_here
+from gateway.core.location import (
+    FirstOf,
+    Header,
+    Location,
+    canonical,
+    describe,
+    header_names,
+    may_be_constant,
+    parse_location,
+)
+from gateway.core.route import Mode, OnDoubt
+from gateway.providers.presets import Never
+
+HOW_TO_IDENTIFY = "event_id: json:/id, or header:NAME, form:NAME, query:NAME"
+
+
+def faults(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+    """Locations that cannot tell events apart, and settings that contradict each other."""
+    yield from _what_an_event_is(settings, here)
+    for member, locations in _read(settings):
+        for name in header_names(locations):
+            if ends_here(name.encode()):
+                message = f"header:{name} ends at the gateway and never carries an id"
+                yield Fault((*here, *member), message, "write another header")
+    yield from _batch(settings, here)
+    yield from _operation(settings, here)
+
+
+def _what_an_event_is(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+    if settings.pass_through is not None:
+        yield from _passing(settings, here)
+    elif settings.event_id:
+        yield from _constant(settings.event_id, (*here, "event_id"))
+    elif "event_id" in settings.model_fields_set:
+        remedy = "write event_id: json:/id or its kin"
+        yield Fault((*here, "event_id"), "is an empty list", remedy)
+    elif settings.batch is None:
+        message = "missing"
+        if settings.provider is not None:
+            message = f"missing, and the preset {settings.provider} knows none"
+        yield Fault((*here, "event_id"), message, f"write {HOW_TO_IDENTIFY}")
+    if settings.batch is not None:
+        path = (*here, "batch", "event_id")
+        if settings.batch.event_id:
+            yield from _constant(settings.batch.event_id, path)
+        else:
+            yield Fault(path, "is an empty list", "write event_id: json:/id or its kin")
+
+
+def _passing(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+    both = [name for name in ("event_id", "batch", "operation_key") if getattr(settings, name)]
+    if both:
+        message = f"says that nothing here is deduplicated, and {' and '.join(both)} how it is"
+        yield Fault((*here, "pass_through"), message, "keep one of the two")
+    if settings.mode is Mode.INBOX:
+        message = "inbox stores events, and pass_through says that there are none here"
+        yield Fault((*here, "mode"), message, "write mode: forward, or an event_id")
+
+
+def _constant(locations: tuple[Location, ...], path: Path) -> Iterator[Fault]:
+    if not all(may_be_constant(part) for part in locations):
+        return
+    message = "can be the same for unrelated deliveries, which would all count as one event"
+    shared = next((name for name in header_names(locations) if may_be_constant(Header(name))), None)
+    what = f"header:{shared}" if shared else "literal:"
+    yield Fault(path, message, f"write where the id is; {what} only beside it")
+
+
+def _read(settings: RouteSettings) -> Iterator[tuple[Path, Iterable[Location]]]:
+    yield ("event_id",), settings.event_id
+    yield ("scope",), settings.scope
+    yield ("operation_key",), settings.operation_key
+    if settings.batch is not None:
+        yield ("batch", "event_id"), settings.batch.event_id
+
+
+def _batch(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+    if settings.batch is None:
+        if settings.on_mixed is not None:
+            message = "is about batches, and this route has none"
+            yield Fault((*here, "on_mixed"), message, "remove it, or write batch:")
+        return
+    if not settings.batch.items:
+        yield Fault(
+            (*here, "batch", "items"), "is an empty list", "write items: json:/* or its kin"
+        )
+    if settings.on_doubt is OnDoubt.PROBE:
+        message = "probe asks about one event, and a batch has several"
+        yield Fault((*here, "on_doubt"), message, "write retry or hold")
+    filters = settings.on_mixed is OnMixed.FILTER and not settings.resign
+    if filters and senders.covers_body(settings):
+        known = senders.scheme_of(settings)
+        message = "a body with items left out does not verify: its signature covers all of it"
+        remedy = "write resign: true, with signature.secrets, or on_mixed: whole"
+        if known is not None and not known.signs:
+            remedy = "write on_mixed: whole; only the provider can sign in this scheme"
+        yield Fault((*here, "on_mixed"), message, remedy)
+
+
+def _operation(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+    path = (*here, "operation_key")
+    if not settings.operation_key:
+        if "operation_key" in settings.model_fields_set:
+            yield Fault(path, "is an empty list", "remove it, or write [literal:ticket, json:/id]")
+        return
+    if settings.batch is not None:
+        message = "names one operation, and a batch has several events"
+        yield Fault(path, message, "remove it, or batch")
+    yield from _constant(settings.operation_key, path)
+
+
+def advice(settings: RouteSettings, here: Path, *, keep_ids: bool) -> Iterator[Fault]:
+    """What is allowed and probably not meant."""
+    for path, location, never in nevers(settings):
+        message = f"{describe(location)} is no event id of {settings.provider}'s: {never.why}"
+        remedy = "leave event_id out for the preset's, or write where the event's own id is"
+        yield Fault((*here, *path), message, remedy)
+    if settings.operation_key and not keep_ids:
+        message = (
+            "cannot tell a repeated event from another of its operation without store.keep_ids"
+        )
+        remedy = "write keep_ids: true, or take both as one in metrics and claims show"
+        yield Fault((*here, "operation_key"), message, remedy)
+    mixed = settings.batch is not None and senders.batch(settings)
+    if mixed and mixed.on_mixed is OnMixed.WHOLE and settings.on_doubt is OnDoubt.HOLD:
+        message = (
+            "a mixed batch that is forwarded whole may double without any doubt to hold it for"
+        )
+        yield Fault((*here, "on_doubt"), message, "write resign: true, so that only new items go")
+
+
+def nevers(settings: RouteSettings) -> Iterator[tuple[Path, Location, Never]]:
+    """Where the route's ids are something that its provider's preset warns of."""
+    given = senders.preset_of(settings)
+    for member, locations in _ids(settings):
+        for location in locations:
+            for never in given.never if given is not None else ():
+                if _reads(location, never.where):
+                    yield member, location, never
+
+
+def _ids(settings: RouteSettings) -> Iterator[tuple[Path, tuple[Location, ...]]]:
+    # Beside another part, a changing one makes the whole change, and a shared one may be meant.
+    yield ("event_id",), settings.event_id
+    if settings.batch is not None:
+        yield ("batch", "event_id"), settings.batch.event_id
+
+
+def _reads(location: Location, where: str) -> bool:
+    if isinstance(location, FirstOf):
+        return any(_reads(option, where) for option in location.options)
+    try:
+        return canonical(parse_location(where)) == canonical(location)
+    except ValueError:  # in words: it is not in the request
+        return False
