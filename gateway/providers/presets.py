@@ -6,8 +6,10 @@ one of them:
 
     title, evidence (good, partial, weak), checked (the day of the research)
     doubt        why its id may not be the event's; such a preset starts in `observe`
-    settings     {dotted name: {value, confidence, source, note}}
-    never        [{where, why}]: what looks like an id, and is none
+    settings     {dotted name: {value, confidence, source, note}}; each of `handshakes` has its own
+                 evidence, too
+    unknown      {dotted name: ...}: settings that no value is known for, and what is known instead
+    never        [{where, why, confidence, source}]: what looks like an id, and is none
     special      how the provider reads certain replies
     traps        what has gone wrong for others
 
@@ -61,6 +63,8 @@ class Never:
     where: str
     """A location, or words where it is not in the request."""
     why: str
+    confidence: Confidence
+    source: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,8 @@ class Preset:
     """Why its id may not be the event's; None where it is known to be."""
     settings: Mapping[str, Fact]
     """By dotted name, as in `promise.timeout`."""
+    unknown: Mapping[str, Fact]
+    """What is known, in words, of settings that no value is known for."""
     never: tuple[Never, ...]
     special: Fact | None
     traps: tuple[str, ...]
@@ -113,7 +119,8 @@ def _preset(name: str, read: Mapping[str, Any]) -> Preset:
         checked=date.fromisoformat(read["checked"]),
         doubt=read.get("doubt"),
         settings={path: _fact(fact) for path, fact in read["settings"].items()},
-        never=tuple(Never(one["where"], one["why"]) for one in read.get("never", ())),
+        unknown={path: _fact(fact) for path, fact in read.get("unknown", {}).items()},
+        never=tuple(_never(one) for one in read.get("never", ())),
         special=None if special is None else _fact(special),
         traps=tuple(read.get("traps", ())),
     )
@@ -121,3 +128,7 @@ def _preset(name: str, read: Mapping[str, Any]) -> Preset:
 
 def _fact(read: Mapping[str, Any]) -> Fact:
     return Fact(read["value"], Confidence(read["confidence"]), read.get("source"), read.get("note"))
+
+
+def _never(read: Mapping[str, Any]) -> Never:
+    return Never(read["where"], read["why"], Confidence(read["confidence"]), read.get("source"))
