@@ -9,13 +9,19 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from gateway.core.signature import Signature
-from gateway.providers import shared_secrets, static_tokens
+from gateway.providers import adyen, contentful, in_body, shared_secrets, static_tokens, twilio
 from gateway.providers.scheme import Fetch, Scheme, Signer, Verifier
 
 _ALL: dict[str, Scheme] = {
     scheme.name: scheme
-    for family in (shared_secrets.SCHEMES, static_tokens.SCHEMES)
-    for scheme in family
+    for scheme in (
+        adyen.SCHEME,
+        contentful.SCHEME,
+        *in_body.SCHEMES,
+        *shared_secrets.SCHEMES,
+        *static_tokens.SCHEMES,
+        twilio.SCHEME,
+    )
 }
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gateway.providers.derivation import fault_of, standard
 from gateway.providers.mac import Mac, scheme_of
 from gateway.providers.scheme import Scheme
-from gateway.providers.derivation import fault_of, standard
 from gateway.providers.signing import Encoding
 from gateway.providers.stamps import Stamp, Unit
 

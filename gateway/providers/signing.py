@@ -1,10 +1,10 @@
 """Signing: message authentication codes under a shared secret, and how they are compared.
 
-Reading a delivery says which marks it carries, what they may have been made of, and when. What is
-compared are the marks as they are written, byte by byte: one that decodes to the right digest and is
-spelled in another way was changed by somebody. Every secret is tried on every text, and comparing
-two of one length takes as long whatever is in them, so time tells nothing about the secrets or which
-was right. It does tell how many texts and marks there were, which the sender knows.
+Reading a delivery says which marks it carries, what they may have been made of, and when. Marks are
+compared as they are written, byte by byte: one that decodes to the right digest and is spelled in
+another way was changed by somebody. Every secret is tried on every text, and comparing two marks of
+one length takes as long whatever is in them, so time tells nothing about the secrets or which of
+them was right. It does tell how many texts and marks there were, which the sender knows.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ class MacVerifier:
     """Checks marks that were made with a shared secret."""
 
     def __init__(
-        self, read: Read, keys: Iterable[bytes], encoding: Encoding, tolerance: float | None
+        self, read: Read, keys: tuple[bytes, ...], encoding: Encoding, tolerance: float | None
     ) -> None:
         self._read = read
-        self._keys = tuple(keys)
+        self._keys = keys
         self._encoding = encoding
         self._tolerance = tolerance
 
@@ -86,17 +86,19 @@ class MacVerifier:
         signed = self._read(delivery)
         if signed is None:
             return Invalid(Flaw.MISSING)
-        return judge(self.secret(signed), signed.time, self._tolerance, now)
+        secret = maker(signed, self._keys, self._encoding)
+        return judge(secret, signed.time, self._tolerance, now)
 
-    def secret(self, signed: Signed) -> int | None:
-        """The place of the first secret that made one of the marks."""
-        found = None
-        for place, key in enumerate(self._keys):
-            for text in signed.texts:
-                made = self._encoding.write(hmac.digest(key, text, signed.digest))
-                if matches(made, signed.marks) and found is None:
-                    found = place
-        return found
+
+def maker(signed: Signed, keys: Iterable[bytes], encoding: Encoding) -> int | None:
+    """The place of the first key that made one of the marks; None for none."""
+    found = None
+    for place, key in enumerate(keys):
+        for text in signed.texts:
+            made = encoding.write(hmac.digest(key, text, signed.digest))
+            if matches(made, signed.marks) and found is None:
+                found = place
+    return found
 
 
 def matches(made: bytes, marks: Iterable[bytes]) -> bool:

@@ -1,0 +1,124 @@
+"""Adyen: each item of a batch is signed for itself, over some of its fields.
+
+So a batch can lose items and needs no new signature; and each of its items has to be right, since
+an item that somebody adds is no more right than any other. The platform's webhooks are signed as a
+whole, in a header.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.core.document import is_out_of_proportion
+from gateway.core.event import Delivery
+from gateway.core.signature import Checked, Flaw, Invalid, Signature, Valid
+from gateway.providers import wire
+from gateway.providers.derivation import fault_of, hexadecimal
+from gateway.providers.scheme import Fetch, Scheme, Verifier
+from gateway.providers.signing import Encoding, Signed, keys, maker
+
+_OF_THE_WHOLE = b"hmacsignature"
+_MARK = re.compile(Encoding.BASE64.alphabet("sha256"))
+_FIELDS = (
+    ("pspReference",),
+    ("originalReference",),
+    ("merchantAccountCode",),
+    ("merchantReference",),
+    ("amount", "value"),
+    ("amount", "currency"),
+    ("eventCode",),
+    ("success",),
+)
+
+
+class AdyenVerifier:
+    """Checks all items of a delivery, or the delivery where it is signed as a whole."""
+
+    def __init__(self, signature: Signature, fetch: Fetch) -> None:
+        del fetch  # the secrets are all there is to it
+        self._keys = keys(signature, hexadecimal)
+
+    async def check(self, delivery: Delivery, now: float) -> Checked:
+        """Valid only if every item is; the secret is the first item's."""
+        del now
+        signed = read(delivery)
+        if not signed:
+            return Invalid(Flaw.MISSING)
+        # All are tried, so that time does not tell which of them was wrong.
+        secrets = [maker(one, self._keys, Encoding.BASE64) for one in signed]
+        first = secrets[0]
+        return Invalid(Flaw.WRONG) if first is None or None in secrets else Valid(first)
+
+
+def read(delivery: Delivery) -> list[Signed] | None:
+    """What each item says; None where one of them says nothing that makes sense."""
+    said = wire.lines(delivery.headers, frozenset({_OF_THE_WHOLE}))
+    if said is None:
+        return None
+    if said:
+        mark = said[_OF_THE_WHOLE]
+        whole = Signed((mark,), (delivery.body,))
+        return [whole] if _MARK.fullmatch(mark.decode("latin-1")) else None
+    signed = [_item(entry) for entry in _entries(delivery.body)]
+    return None if None in signed else [one for one in signed if one is not None]
+
+
+def _entries(body: bytes) -> list[object]:
+    if is_out_of_proportion(body):
+        return []
+    try:
+        found = json.loads(
+            body, object_pairs_hook=_once_each, parse_int=str, parse_float=str, parse_constant=str
+        )
+    except (ValueError, RecursionError):
+        return []
+    entries = found.get("notificationItems") if isinstance(found, dict) else None
+    return entries if isinstance(entries, list) else []
+
+
+def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    # Of two members with one name the consumer may read the other one.
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member that occurs twice")
+    return members
+
+
+def _item(entry: object) -> Signed | None:
+    item = entry.get("NotificationRequestItem") if isinstance(entry, dict) else None
+    if not isinstance(item, dict):
+        return None
+    mark = _text(item, ("additionalData", "hmacSignature"))
+    fields = [_text(item, path) for path in _FIELDS]
+    if not _MARK.fullmatch(mark):
+        return None
+    # Older documentation escapes what divides the fields; the library does not.
+    escaped = [field.replace("\\", "\\\\").replace(":", "\\:") for field in fields]
+    texts = dict.fromkeys(":".join(some) for some in (fields, escaped))
+    return Signed((mark.encode(),), tuple(text.encode("utf-8", "surrogatepass") for text in texts))
+
+
+def _text(item: Mapping[str, Any], path: tuple[str, ...]) -> str:
+    value: Any = item
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else ""
+
+
+def _verifier(signature: Signature, fetch: Fetch) -> Verifier:
+    return AdyenVerifier(signature, fetch)
+
+
+SCHEME = Scheme(
+    name="adyen",
+    headers=frozenset({_OF_THE_WHOLE}),
+    covers_body=False,
+    proof="Adyen 16.0",
+    verifier=_verifier,
+    fault=fault_of(hexadecimal, "a number of bytes in hex"),
+)
