@@ -129,6 +129,25 @@ async def test_a_retry_is_recognised_and_told_what_its_provider_wants_to_hear(
     assert post.forwarded == before + 2
 
 
+BATCHES = [name for name in KEEPING if "batch.items" in presets.preset(name).settings]
+
+
+@pytest.mark.case("B026")
+@pytest.mark.parametrize("name", BATCHES)
+async def test_a_new_item_is_not_lost_because_another_in_its_batch_was_seen(
+    post: Post, name: str
+) -> None:
+    given = sample(name)
+    assert given.mixed is not None
+    assert (await post.send(given.event, name)).is_success
+    before = post.forwarded
+    for verdict in ("first", "duplicate"):
+        reply = await post.send(given.mixed, name)
+        assert reply.is_success, reply
+        assert reply.verdict == verdict
+    assert post.forwarded == before + 1
+
+
 @pytest.mark.parametrize("name", PASSING)
 async def test_what_has_no_safe_identity_passes_through_every_time(post: Post, name: str) -> None:
     given, before, claims = sample(name), post.forwarded, await post.world.database.count()

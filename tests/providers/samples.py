@@ -1,12 +1,13 @@
 """What each provider sends: one event, a retry of it, a sibling, its handshakes, and what it wants
 to hear. Invented, or made of the facts with personal details replaced. `samples/NAME.yaml`:
 
-    event       {method, target, headers, json | form | text}; target is what follows the route's path
-    retry       what differs in a retry: headers (null takes one out), json as a merge patch, form, text, target
+    event       {method, target, headers, json | form | text}; target follows the route's path
+    retry       what differs in a retry: headers (null takes one out), json as a merge patch, …
     sibling     the same for another event that looks alike
-    duplicate   {status, content_type, body} that a duplicate has to hear; absent where all passes through
-    handshakes  [{signed, method, target, headers, json | form | text, answered: {status, headers, body}}]
-                `answered` is absent where only the consumer can answer
+    mixed       of a batch: one item that was in `event`, and one that is new
+    duplicate   {status, content_type, body} for a duplicate; absent where all passes through
+    handshakes  [{signed, method, target, headers, json | form | text,
+                  answered: {status, headers, body}}]; `answered` where a gateway can answer
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Sample:
     event: Delivery
     retry: Delivery
     sibling: Delivery
+    mixed: Delivery | None
     duplicate: Said | None
     handshakes: tuple[Handshake, ...]
 
@@ -68,6 +70,7 @@ def sample(name: str) -> Sample:
         event=_request(event),
         retry=_request(_patched(event, read["retry"])),
         sibling=_request(_patched(event, read["sibling"])),
+        mixed=_request(_patched(event, read["mixed"])) if "mixed" in read else None,
         duplicate=_said(read.get("duplicate")),
         handshakes=tuple(
             Handshake(_request(one), one["signed"], _said(one.get("answered")))
@@ -92,7 +95,7 @@ def _request(read: Mapping[str, Any]) -> Delivery:
 
 
 def _patched(event: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_merged(event, patch)}
+    return dict(_merged(event, patch))
 
 
 def _merged(value: Any, patch: Any) -> Any:
