@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from gateway.core.event import Delivery
 from gateway.core.signature import Signature
 from gateway.providers import wire
-from gateway.providers.scheme import Fetch, Scheme, Verifier, any_secret
+from gateway.providers.keyset import Keyring
+from gateway.providers.scheme import Scheme, Verifier, any_secret
 from gateway.providers.signing import Encoding, MacVerifier, Signed, keys, plain
 from gateway.providers.stamps import Stamp
 
@@ -56,7 +57,7 @@ def scheme_of(mac: Mac) -> Scheme:
         headers=Reader(mac).headers,
         covers_body=all("{body}" in text for text in mac.signed),
         proof=mac.proof,
-        verifier=lambda signature, fetch: mac_verifier(mac, signature, fetch),
+        verifier=lambda signature, keyring: mac_verifier(mac, signature, keyring),
         signer=lambda signature: MacSigner(mac, signature),
         dated=mac.stamp is not None,
         tolerance=mac.tolerance,
@@ -65,9 +66,9 @@ def scheme_of(mac: Mac) -> Scheme:
     )
 
 
-def mac_verifier(mac: Mac, signature: Signature, fetch: Fetch) -> Verifier:
+def mac_verifier(mac: Mac, signature: Signature, keyring: Keyring) -> Verifier:
     """Checks what a description describes. Raises ValueError for a secret that is none."""
-    del fetch  # the secrets are all there is to it
+    del keyring  # the secrets are all there is to it
     reader = Reader(mac)
     return MacVerifier(
         lambda delivery: reader.read(delivery, signature.public_url),

@@ -6,15 +6,13 @@ A scheme is a value that says what it reads, covers and needs, and makes two thi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.core.event import Delivery
 from gateway.core.signature import Checked, Signature
-
-Fetch = Callable[[str], Awaitable[bytes]]
-"""The content of a key file, or of what an https URL names."""
+from gateway.providers.keyset import Keyring
 
 
 class Verifier(Protocol):
@@ -56,7 +54,8 @@ class Scheme:
 
     None: by nothing but its description, so it is unverified.
     """
-    verifier: Callable[[Signature, Fetch], Verifier]
+    verifier: Callable[[Signature, Keyring], Verifier]
+    """Raises OSError and ValueError for keys that cannot be used."""
     signer: Callable[[Signature], Signer] | None = None
     """None where only the provider can sign: public keys, and signatures inside the body."""
     dated: bool = False

@@ -1,7 +1,7 @@
 """All schemes by name, and what the app makes of a route's signature.
 
 scheme(NAME).headers, .covers_body, .dated, .tolerance, .signs, .needs, .proof, .fault(SECRET)
-verifier(signature, fetch), signer(signature)
+verifier(signature, keyring), signer(signature)
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from difflib import get_close_matches
 
 from gateway.core.signature import Signature
 from gateway.providers import adyen, contentful, in_body, shared_secrets, static_tokens, twilio
-from gateway.providers.scheme import Fetch, Scheme, Signer, Verifier
+from gateway.providers.keyset import Keyring
+from gateway.providers.scheme import Scheme, Signer, Verifier
 
 _ALL: dict[str, Scheme] = {
     scheme.name: scheme
@@ -38,9 +39,9 @@ def scheme(name: str) -> Scheme:
     return _ALL[name]
 
 
-def verifier(signature: Signature, fetch: Fetch) -> Verifier:
-    """What checks a route's deliveries. `fetch`: for schemes with public keys."""
-    return scheme(signature.scheme).verifier(signature, fetch)
+def verifier(signature: Signature, keyring: Keyring) -> Verifier:
+    """What checks a route's deliveries. `keyring`: for schemes with public keys."""
+    return scheme(signature.scheme).verifier(signature, keyring)
 
 
 def signer(signature: Signature) -> Signer | None:

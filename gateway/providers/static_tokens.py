@@ -14,7 +14,8 @@ from hashlib import sha256
 from gateway.core.event import Delivery
 from gateway.core.signature import Checked, Flaw, Invalid, Signature, Valid
 from gateway.providers import wire
-from gateway.providers.scheme import Fetch, Scheme, Signer, Verifier, any_secret
+from gateway.providers.keyset import Keyring
+from gateway.providers.scheme import Scheme, Signer, Verifier, any_secret
 from gateway.providers.signing import plain
 
 
@@ -78,8 +79,8 @@ class TokenSigner:
 def scheme_of(token: Token) -> Scheme:
     """The scheme that a description describes."""
 
-    def verifier(signature: Signature, fetch: Fetch) -> Verifier:
-        del fetch  # the secrets are all there is to it
+    def verifier(signature: Signature, keyring: Keyring) -> Verifier:
+        del keyring  # the secrets are all there is to it
         return TokenVerifier(token, signature)
 
     def signer(signature: Signature) -> Signer:
