@@ -17,7 +17,8 @@ from gateway.core.event import Delivery
 from gateway.core.signature import Checked, Flaw, Invalid, Signature, Valid
 from gateway.providers import wire
 from gateway.providers.derivation import fault_of, hexadecimal
-from gateway.providers.scheme import Fetch, Scheme, Verifier
+from gateway.providers.keyset import Keyring
+from gateway.providers.scheme import Scheme, Verifier
 from gateway.providers.signing import Encoding, Signed, keys, maker
 
 _OF_THE_WHOLE = b"hmacsignature"
@@ -37,8 +38,8 @@ _FIELDS = (
 class AdyenVerifier:
     """Checks all items of a delivery, or the delivery where it is signed as a whole."""
 
-    def __init__(self, signature: Signature, fetch: Fetch) -> None:
-        del fetch  # the secrets are all there is to it
+    def __init__(self, signature: Signature, keyring: Keyring) -> None:
+        del keyring  # the secrets are all there is to it
         self._keys = keys(signature, hexadecimal)
 
     async def check(self, delivery: Delivery, now: float) -> Checked:
@@ -110,8 +111,8 @@ def _text(item: Mapping[str, Any], path: tuple[str, ...]) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _verifier(signature: Signature, fetch: Fetch) -> Verifier:
-    return AdyenVerifier(signature, fetch)
+def _verifier(signature: Signature, keyring: Keyring) -> Verifier:
+    return AdyenVerifier(signature, keyring)
 
 
 SCHEME = Scheme(

@@ -12,7 +12,8 @@ from urllib.parse import quote
 from gateway.core.event import Delivery
 from gateway.core.signature import Signature
 from gateway.providers import wire
-from gateway.providers.scheme import Fetch, Scheme, Verifier
+from gateway.providers.keyset import Keyring
+from gateway.providers.scheme import Scheme, Verifier
 from gateway.providers.signing import Encoding, MacVerifier, Signed, keys, plain
 from gateway.providers.stamps import Unit
 
@@ -80,8 +81,8 @@ def _normalised(target: str) -> str:
     return quote(f"{path}?{escaped}" if escaped else path, safe=_OF_A_URI)
 
 
-def _verifier(signature: Signature, fetch: Fetch) -> Verifier:
-    del fetch  # the secrets are all there is to it
+def _verifier(signature: Signature, keyring: Keyring) -> Verifier:
+    del keyring  # the secrets are all there is to it
     return MacVerifier(
         lambda delivery: read(delivery, signature.public_url),
         keys(signature, plain),

@@ -13,7 +13,8 @@ from gateway.core.location import FirstOf, Form, Json
 from gateway.core.signature import Signature
 from gateway.providers import wire
 from gateway.providers.derivation import sha1_of
-from gateway.providers.scheme import Fetch, Scheme, Verifier
+from gateway.providers.keyset import Keyring
+from gateway.providers.scheme import Scheme, Verifier
 from gateway.providers.signing import Encoding, MacVerifier, Read, Signed, keys, plain
 from gateway.providers.stamps import Unit
 
@@ -110,9 +111,9 @@ def _written(delivery: Delivery, pointer: spans.Pointer, value: bytes) -> Delive
 
 def _verifier(
     read: Read, encoding: Encoding, derive: Callable[[str], bytes] = plain
-) -> Callable[[Signature, Fetch], Verifier]:
-    def verifier(signature: Signature, fetch: Fetch) -> Verifier:
-        del fetch  # the secrets are all there is to it
+) -> Callable[[Signature, Keyring], Verifier]:
+    def verifier(signature: Signature, keyring: Keyring) -> Verifier:
+        del keyring  # the secrets are all there is to it
         return MacVerifier(read, keys(signature, derive), encoding, signature.tolerance)
 
     return verifier

@@ -17,7 +17,8 @@ from gateway.core.event import Delivery
 from gateway.core.keying import MOST_FIELDS
 from gateway.core.signature import Signature
 from gateway.providers import wire
-from gateway.providers.scheme import Fetch, Scheme, Verifier
+from gateway.providers.keyset import Keyring
+from gateway.providers.scheme import Scheme, Verifier
 from gateway.providers.signing import Encoding, MacVerifier, Signed, keys, plain
 
 _CARRIER = "X-Twilio-Signature"
@@ -115,8 +116,8 @@ def _is_in_query(delivery: Delivery) -> bool:
     return len(said) == 1 and hmac.compare_digest(digest, said.pop().encode())
 
 
-def _verifier(signature: Signature, fetch: Fetch) -> Verifier:
-    del fetch  # the secrets are all there is to it
+def _verifier(signature: Signature, keyring: Keyring) -> Verifier:
+    del keyring  # the secrets are all there is to it
     return MacVerifier(
         lambda delivery: read(delivery, signature.public_url),
         keys(signature, plain),
