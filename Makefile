@@ -30,7 +30,7 @@ demo:
 	@$(BIN)/dedup-gateway demo
 
 dev:
-	@scripts/bootstrap dev
+	@scripts/bootstrap dev providers
 
 # By file: tests of one file may share what is costly to set up. Two workers, because many tests
 # run a gateway, a consumer and a Postgres each.
