@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from gateway import __version__, logs, process, sources
+from gateway import __version__, catalogue, logs, process, sources
 from gateway.config import ConfigError, Dsn, Embedded, Loaded, report, sample, schema
 from gateway.core.claim import StoreAway
 from gateway.demo.play import run_demo
@@ -193,6 +193,9 @@ def try_(
         _fail(USAGE, sentence(error))
     _print(sample.as_json(found) if as_json else sample.as_text(found))
     raise typer.Exit(0 if found.usable else FOUND)
+
+
+app.command(short_help="Show what is known of providers.")(catalogue.providers)
 
 
 @app.command("schema")
