@@ -8,12 +8,14 @@ items with one id there is one.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import zlib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from gateway.core import spans
+from gateway.core.claim import Seen, Won
 from gateway.core.event import Delivery, EventKey, Part
 from gateway.core.fingerprint import fingerprint
 from gateway.core.keying import Conflicting, Missing, Reading, Recipe, digest
@@ -78,10 +80,46 @@ class Batch(NamedTuple):
         return sum(item.part is None for item in self.items)
 
 
-def key_of(parts: Collection[Part]) -> EventKey:
-    """A batch's own key, made of its items': no claim has it, an entry may."""
+def key_of(parts: Collection[Part], apart: str = "") -> EventKey:
+    """A batch's own key, made of its items' in any order: no claim has it, an entry may.
+
+    `apart`: what tells it from others with the same items, where it has more than those.
+    """
     keys = sorted(part.key.digest.hex() for part in parts)
-    return EventKey(digest(("batch",), keys), ",".join(part.key.event_id for part in parts))
+    event_id = ",".join(sorted(part.key.event_id for part in parts))
+    return EventKey(digest(("batch", apart), keys), event_id)
+
+
+def fingerprint_of(parts: Iterable[Part]) -> int:
+    """That of a batch: changes with an item's, and not with their order. 0 to 255."""
+    prints = sorted((part.key.digest, part.fingerprint) for part in parts)
+    return zlib.crc32(bytes(print_ for _, print_ in prints)) & 0xFF
+
+
+def won_together(won: Collection[Won]) -> Won:
+    """What holds for a batch whose items were won: the doubt about one of them marks it all."""
+    return Won(
+        max(one.attempt for one in won),
+        any(one.doubtful for one in won),
+        any(one.took_over for one in won),
+        max(one.now for one in won),
+        min(one.first_seen for one in won),
+    )
+
+
+def seen_together(seen: Collection[Seen]) -> Seen:
+    """What holds for a batch whose items were all seen.
+
+    It is as old as the youngest of them: no batch with that one in it came before.
+    """
+    return Seen(
+        max(one.first_seen for one in seen),
+        all(one.same_body for one in seen),
+        max(one.now for one in seen),
+        all(one.same_event for one in seen),
+        any(one.stored for one in seen),
+        any(one.dead for one in seen),
+    )
 
 
 def read(
@@ -98,25 +136,25 @@ def read(
     if text is None:
         return None
     try:
-        lists = [one for pointer in policy.items for one in spans.series(text, pointer)]
+        lists = _apart(one for pointer in policy.items for one in spans.series(text, pointer))
     except spans.Unreadable:
         return None
     if not lists:
         return None
     if sum(len(one.elements) for one in lists) > MOST_ITEMS:
         return Missing(f"a batch of more than {MOST_ITEMS} items")
-    lists.sort()
-    found = [
-        _item(reading.delivery, text, span, policy, scope, per_attempt)
-        for one in lists
-        for span in one.elements
-    ]
-    return Batch(tuple(found), tuple(lists))
+    found: list[Item] = []
+    for span in (span for one in lists for span in one.elements):
+        item = _item(reading, text, span, policy, scope, per_attempt)
+        if isinstance(item, Conflicting):
+            return item
+        found.append(item)
+    return Batch(tuple(found), lists)
 
 
-def with_only(delivery: Delivery, batch: Batch, kept: Collection[bytes]) -> Delivery:
+def with_only(reading: Reading, batch: Batch, kept: Collection[bytes]) -> Delivery:
     """The delivery with the items of these keys, once each, and those without an id."""
-    text = Reading(delivery).json_text()
+    text = reading.json_text()
     assert text is not None, "it was read before"
     seen: set[bytes] = set()
     stay: set[Span] = set()
@@ -126,22 +164,34 @@ def with_only(delivery: Delivery, batch: Batch, kept: Collection[bytes]) -> Deli
         elif item.part.key.digest in kept and item.part.key.digest not in seen:
             seen.add(item.part.key.digest)
             stay.add(item.span)
+    delivery = reading.delivery
     lines = tuple(line for line in delivery.headers if line[0].lower() not in _OF_THE_WHOLE)
-    body = spans.with_only(text, batch.lists, stay).encode("utf-8", "surrogatepass")
+    body = spans.with_only(text, batch.lists, stay).encode()
     return delivery._replace(headers=lines, body=body)
 
 
+def _apart(lists: Iterable[Series]) -> tuple[Series, ...]:
+    """Each list once and in the order of the text, without those inside another's elements."""
+    apart: list[Series] = []
+    for one in sorted(lists):
+        if not apart or one.inside.start > apart[-1].inside.end:
+            apart.append(one)
+    return tuple(apart)
+
+
 def _item(
-    delivery: Delivery,
+    reading: Reading,
     text: str,
     span: Span,
     policy: BatchPolicy,
     scope: list[str],
     per_attempt: Collection[Pointer],
-) -> Item:
-    body = text[span.start : span.end].encode("utf-8", "surrogatepass")
-    reading = Reading(delivery._replace(body=body))
-    values = reading.values(policy.parts)
+) -> Item | Conflicting:
+    body = text[span.start : span.end].encode()
+    item = reading.of(body)
+    values = item.values(policy.parts)
+    if isinstance(values, Conflicting):  # of the request: items cannot conflict
+        return values
     part = None
     if isinstance(values, list):
         key = EventKey(digest(scope, values), ",".join(values))
@@ -149,7 +199,7 @@ def _item(
     kind, time = policy.event_type, policy.event_time
     return Item(
         part,
-        None if kind is None else reading.text(kind),
-        None if time is None else reading.text(time),
+        None if kind is None else item.text(kind),
+        None if time is None else item.text(time),
         span,
     )

@@ -76,6 +76,8 @@ class Missing:
     """No usable value there."""
 
     where: str
+    items: int = 0
+    """Of a batch: how many items it has, none of which has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,10 @@ class Reading:
             return parts
         shown = operation if isinstance(parts, Missing) else parts
         return EventKey(digest(scope, operation), ",".join(shown))
+
+    def of(self, body: bytes) -> Reading:
+        """A reading of one item of the body, with the rest of the request as it is."""
+        return Reading(self.delivery._replace(body=body), self._parse)
 
     def text(self, location: Location) -> str | None:
         """A value for people (an event's type, its time): like an id, but fractions count too."""

@@ -2,7 +2,7 @@
 
     key      as in forward mode
     accept   claim and entry in one transaction; a duplicate is told so by the same statement
-    arrive   only where the event has an open or a held claim: won like any other, then stored
+    arrive   batches, and events with an open or a held claim: won like any other, then stored
     answer   200 once it is durable, never before; what is not known to be stored is 503
     send     by this process at once where the route has a slot free, else by whoever is next
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from gateway.core.answer import Acknowledged, Answer, Busy, Reason, Rejected
+from gateway.core.answer import Acknowledged, Answer, Reason, Rejected
 from gateway.core.claim import Ending, Held, Seen, StoreAway, Won
 from gateway.core.event import Delivery
 from gateway.core.inbox import (
@@ -27,11 +27,14 @@ from gateway.core.inbox import (
 )
 from gateway.core.route import OnStoreDown, Route
 from gateway.flow.arrive import Arriving
+from gateway.flow.batches import Loose, Met, Taken
 from gateway.flow.bypass import REFUSED, without_store
 from gateway.flow.deliver import Deliverer
+from gateway.flow.events import Event
 from gateway.flow.forward import Sender
-from gateway.flow.notes import Event, Notes
-from gateway.flow.receive import without_key
+from gateway.flow.landing import UNDECIDED, Landing
+from gateway.flow.notes import Notes
+from gateway.flow.receive import without_claim, without_key
 from gateway.flow.replays import Replays
 from gateway.flow.shared import ARRIVE_WITHIN, RETRY_AFTER, Shared
 
@@ -64,24 +67,30 @@ class InboxRoute:
         began = self._clock()
         found = self._notes.read(delivery, self._shared.dice)
         if isinstance(found, Event):
-            answer, event = await self._decide(found), found
+            landing = await self._decide(found)
         else:
-            answer, event = await without_key(self.route, self._sender, delivery, found), None
-        self._notes.told(answer, event, self._clock() - began)
-        return answer
+            landing = await without_key(self.route, self._sender, delivery, found)
+        seconds = self._clock() - began
+        self._notes.told(landing.answer, found, seconds, landing.shape, landing.taken)
+        return landing.answer
 
-    async def _decide(self, event: Event) -> Answer:
+    async def _decide(self, event: Event) -> Landing:
         try:
+            if event.items:
+                return await self._arrive(event, has_room=self._has_room())
             return await self._accept(event)
         except StoreAway as away:
-            if self.route.on_store_down is OnStoreDown.REFUSE:
-                if away.undecided:
-                    self._withdraw(event)
-                return REFUSED
-            landing = await without_store(
-                self.route, self._sender, self._notes, self._shared, event, away
-            )
-            return landing.answer
+            return await self._without_store(event, away)
+
+    async def _without_store(self, event: Event, away: StoreAway) -> Landing:
+        if self.route.on_store_down is OnStoreDown.REFUSE:
+            if away.undecided:
+                self._withdraw(event)
+            return Landing(REFUSED)
+        return await without_store(self.route, self._sender, self._notes, self._shared, event, away)
+
+    def _has_room(self) -> bool:
+        return not self._deliverer.retired and self._shared.room.has_room(self.route)
 
     def _withdraw(self, event: Event) -> None:
         """Give back what may be ours without our knowing: a claim, or an entry that nobody sends.
@@ -91,14 +100,14 @@ class InboxRoute:
         claimed = event.ending(self.route, Ending.RELEASE)
         leased = Conclusion(
             event.key, self.route.name, event.token, event.fingerprint,
-            EntryEnding.HAND_BACK, False, 0.0, "not begun",
+            EntryEnding.HAND_BACK, False, 0.0, "not begun", event.parts,
         )  # fmt: skip
         lease_end = self._clock() + self.route.lease
         self._shared.recorder.withdraw(claimed, leased, lease_end=lease_end)
 
-    async def _accept(self, event: Event) -> Answer:
+    async def _accept(self, event: Event) -> Landing:
         began = self._clock()
-        has_room = not self._deliverer.retired and self._shared.room.has_room(self.route)
+        has_room = self._has_room()
         offer, has_slot = self._offer(event)
         told: Accepted | Seen | Held | Unclaimed | None = None
         try:
@@ -110,21 +119,23 @@ class InboxRoute:
             case Accepted(now):
                 return self._owe(event, 1, now, began, offer, doubtful=False)
             case Seen():
-                return await self._seen(event, told, met_live=False)
+                self._notes.differs(event, told)
+                await self._arriving.meet(event, told)
+                return await self._duplicate(event, told, met_live=False)
             case Held() | Unclaimed():
                 return await self._arrive(event, has_room=has_room)
             case _:
                 assert_never(told)
 
-    def _offer(self, event: Event) -> tuple[Offer, bool]:
+    def _offer(self, event: Event, *, doubtful: bool = False) -> tuple[Offer, bool]:
         """The event as it is to be stored, and whether a slot was taken for it."""
         has_slot = self._deliverer.take(len(event.delivery.body))
         state = EntryState.LEASED if has_slot else EntryState.PENDING
-        return event.offer(self.route, state), has_slot
+        return event.offer(self.route, state, doubtful=doubtful), has_slot
 
     def _owe(
         self, event: Event, attempt: int, now: float, began: float, offer: Offer, *, doubtful: bool
-    ) -> Answer:
+    ) -> Landing:
         """It is stored: send it if it is ours to send, and acknowledge it."""
         self._shared.room.accepted(self.route.name)
         self._shared.at("after_accept")
@@ -132,31 +143,37 @@ class InboxRoute:
         if offer.state is EntryState.LEASED:
             leased = Leased(
                 event.key, self.route.name, event.token, attempt, doubtful, event.fingerprint,
-                0.0, now, event.delivery,
+                0.0, now, event.delivery, items=event.parts,
             )  # fmt: skip
             self._deliverer.start(event, leased, began + self.route.lease)
         else:
             self._deliverer.wake()
-        return Acknowledged(self.route.duplicate_reply)
+        return Landing(Acknowledged(self.route.duplicate_reply), taken=event)
 
-    async def _arrive(self, event: Event, *, has_room: bool) -> Answer:
-        """Somebody had this event before: a forward that failed, or one that is under way."""
+    async def _arrive(self, event: Event, *, has_room: bool) -> Landing:
+        """A batch, or an event that somebody had before: its forward failed, or is under way."""
         if not has_room:
-            return FULL
+            return Landing(FULL)
         arrived = await self._arriving.arrive(event, self._clock() + self.route.busy_wait)
         match arrived:
             case None:
-                return Busy(RETRY_AFTER)
-            case (Seen() as seen, met_live):
-                self._notes.duplicate(event, seen, met_live=met_live)
-                return await self._replays.duplicate(event)
-            case (Won() as won, _):
-                return await self._store(event, won)
+                return UNDECIDED
+            case Met(seen, live):
+                return await self._duplicate(event, seen, met_live=live)
+            case Taken(won, _, taken):
+                try:
+                    return await self._store(taken, won)
+                except StoreAway as away:
+                    return await self._without_store(taken, away)
+            case Loose():
+                return await without_claim(self._sender, event, arrived)
+            case _:
+                assert_never(arrived)
 
-    async def _store(self, event: Event, won: Won) -> Answer:
+    async def _store(self, event: Event, won: Won) -> Landing:
         self._shared.at("after_claim")
         self._notes.won(event, won)
-        offer, has_slot = self._offer(event)
+        offer, has_slot = self._offer(event, doubtful=won.doubtful)
         began, stored = self._clock(), False
         try:
             stored = await self._shared.inbox.store(offer, within=ARRIVE_WITHIN)
@@ -168,12 +185,9 @@ class InboxRoute:
             if has_slot and not stored:
                 self._deliverer.give_back(len(event.delivery.body))
         if not stored:
-            return Busy(RETRY_AFTER)
+            return UNDECIDED
         return self._owe(event, won.attempt, won.now, began, offer, doubtful=won.doubtful)
 
-    async def _seen(self, event: Event, seen: Seen, *, met_live: bool) -> Answer:
-        if not seen.same_body:
-            self._notes.mismatch(event)
-        await self._arriving.meet(event, seen)
-        self._notes.duplicate(event, seen, met_live=met_live)
-        return await self._replays.duplicate(event)
+    async def _duplicate(self, event: Event, seen: Seen, *, met_live: bool) -> Landing:
+        shape = self._notes.duplicate(event, seen, met_live=met_live)
+        return Landing(await self._replays.duplicate(event, seen.first_seen), shape=shape)

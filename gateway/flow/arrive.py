@@ -13,11 +13,10 @@ from typing import assert_never
 from gateway.core.claim import Ask, Held, Seen, Won
 from gateway.core.inbox import EntryState
 from gateway.core.route import Route
-from gateway.flow.notes import Event, Notes
+from gateway.flow.batches import POLL_FIRST, POLL_LONGEST, Batches, Loose, Met, Taken
+from gateway.flow.events import Event
+from gateway.flow.notes import Notes
 from gateway.flow.shared import ARRIVE_WITHIN, Shared
-
-# How soon a waiter learns of a settlement by another process. Each step is one batched look-up.
-POLL_FIRST, POLL_LONGEST = 0.1, 1.0
 
 
 class Arriving:
@@ -30,29 +29,32 @@ class Arriving:
         self._shared = shared
         self._notes = notes
         self._revived = revived
+        self._batches = Batches(route, shared, notes, self._revive)
 
-    async def arrive(
-        self, event: Event, give_up: float
-    ) -> tuple[Seen, bool] | tuple[Won, float] | None:
-        """Ask until seen (and whether it met a live claim), or won (and until when), or too late.
+    async def arrive(self, event: Event, give_up: float) -> Met | Taken | Loose | None:
+        """Ask until it is decided, or too late: None. `give_up`: monotonic seconds.
 
-        `give_up` and the lease's end are monotonic seconds. Raises StoreAway.
+        Raises StoreAway.
         """
+        if event.items:
+            return await self._batches.arrive(event, give_up)
+        return await self._arrive(event, give_up)
+
+    async def _arrive(self, event: Event, give_up: float) -> Met | Taken | None:
         route, clock = self._route, self._shared.clock
         ask = Ask(event.key, route.name, event.token, route.lease, event.fingerprint)
         wait, met_live, differs = POLL_FIRST, False, False
         while True:
             lease_end = clock() + route.lease
             arrival = await self._shared.claims.arrive(ask, within=ARRIVE_WITHIN)
-            if isinstance(arrival, Seen | Held) and not arrival.same_body and not differs:
-                differs = True
-                self._notes.mismatch(event)
+            if not differs and not isinstance(arrival, Won):
+                differs = self._notes.differs(event, arrival)
             match arrival:
                 case Won():
-                    return arrival, lease_end
+                    return Taken(arrival, lease_end, event)
                 case Seen():
                     await self.meet(event, arrival)
-                    return arrival, met_live
+                    return Met(arrival, met_live)
                 case Held():
                     met_live = True
                 case _:
@@ -64,8 +66,10 @@ class Arriving:
 
     async def meet(self, event: Event, seen: Seen) -> None:
         """Revive what is dead. Raises StoreAway."""
-        if not seen.dead:
-            return
+        if seen.dead:
+            await self._revive(event)
+
+    async def _revive(self, event: Event) -> None:
         if await self._shared.inbox.revive(event.offer(self._route, EntryState.PENDING)):
             self._notes.revived(event)
             self._shared.room.accepted(self._route.name)

@@ -10,10 +10,11 @@ from gateway.core.answer import Duplicate, Reason, Rejected, Verdict
 from gateway.core.claim import Ending, StoreAway
 from gateway.core.outcome import Delivered
 from gateway.core.route import OnStoreDown, Route
+from gateway.flow.events import Event
 from gateway.flow.flights import Told
 from gateway.flow.forward import Sender, answer_to, ending_of
 from gateway.flow.landing import Landing, told_of
-from gateway.flow.notes import Event, Notes
+from gateway.flow.notes import Notes
 from gateway.flow.shared import RETRY_AFTER, Shared
 
 REFUSED = Rejected(

@@ -25,8 +25,9 @@ from gateway.core.outcome import Ambiguous, Delivered, Outcome
 from gateway.core.retry import Next
 from gateway.core.route import Route
 from gateway.flow.doubt import Doubt, Step
+from gateway.flow.events import Event
 from gateway.flow.forward import Sender
-from gateway.flow.notes import IN_DOUBT, OLDER, Event, Notes
+from gateway.flow.notes import IN_DOUBT, OLDER, Notes
 from gateway.flow.shared import Shared
 
 _CUT_OFF = Ambiguous("broken_off")  # what a cancelled forward leaves behind
@@ -221,7 +222,7 @@ class Deliverer:
             return None
         stale = self._is_stale(event, leased)
         step = await self._doubt.step(
-            event.key, leased.attempt, doubtful=leased.doubtful, stale=stale, age=leased.age
+            event, leased.attempt, doubtful=leased.doubtful, stale=stale, age=leased.age
         )
         match step:
             case Step.SEND:
@@ -273,5 +274,5 @@ class Deliverer:
 def _conclusion(leased: Leased, after: Next) -> Conclusion:
     return Conclusion(
         leased.key, leased.route, leased.token, leased.fingerprint,
-        after.ending, after.doubtful, after.pause, after.why,
+        after.ending, after.doubtful, after.pause, after.why, leased.items,
     )  # fmt: skip

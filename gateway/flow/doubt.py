@@ -16,9 +16,10 @@ from enum import Enum, auto
 from typing import assert_never
 
 from gateway.core.claim import StoreAway
-from gateway.core.event import EventKey, RawHeaders
+from gateway.core.event import RawHeaders
 from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
 from gateway.core.route import OnDoubt, OnStale, Probe, Route
+from gateway.flow.events import Event
 from gateway.flow.needs import Consumer, Inbox
 from gateway.flow.notes import ID_IN_LOGS
 
@@ -49,24 +50,25 @@ class Doubt:
         self._inbox = inbox
 
     async def step(
-        self, key: EventKey, attempt: int, *, doubtful: bool, stale: bool, age: float
+        self, event: Event, attempt: int, *, doubtful: bool, stale: bool, age: float
     ) -> Step:
         """Before a send. `age`: seconds since the event was first seen."""
         too_old = stale and self.holds_stale
         in_doubt = doubtful and self._on_doubt is not OnDoubt.RETRY
-        if not (too_old or in_doubt) or await self._is_ordered(key, attempt):
+        if not (too_old or in_doubt) or await self._is_ordered(event, attempt):
             return Step.SEND
-        return Step.HOLD if too_old else await self._judge(key.event_id, age)
+        return Step.HOLD if too_old else await self._judge(event.key.event_id, age)
 
-    async def _is_ordered(self, key: EventKey, attempt: int) -> bool:
+    async def _is_ordered(self, event: Event, attempt: int) -> bool:
         """Whether a person released the event, so that this attempt goes through whatever doubt.
 
-        A store that cannot say has not said so.
+        A store that cannot say has not said so. Who released one item said nothing about the rest
+        of its batch.
         """
-        if attempt == 1:
+        if attempt == 1 or event.items:
             return False
         try:
-            return await self._inbox.released(key, attempt - 1)
+            return await self._inbox.released(event.key, attempt - 1)
         except StoreAway:
             return False
 

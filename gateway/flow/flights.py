@@ -15,6 +15,7 @@ import asyncio
 from typing import NamedTuple
 
 from gateway.core.answer import Answer
+from gateway.core.event import EventKey
 
 # A storm of one id (a provider's loop, somebody's script) must not fill memory with waiting bodies;
 # a provider sends a handful of copies at once, 256 is far above that.
@@ -29,14 +30,17 @@ class Told(NamedTuple):
     durable: bool
     """Whether the event is done: a waiter of another route, which may take other statuses for
     success, must not find out by itself."""
+    first_seen: float | None = None
+    """Of the event, in epoch seconds on the database's clock."""
 
 
 class Flight:
     """One event, being decided. `fingerprint`: of the body that it is decided by."""
 
-    __slots__ = ("_told", "_waker", "ended", "fingerprint", "waiting")
+    __slots__ = ("_told", "_waker", "ended", "event_id", "fingerprint", "waiting")
 
-    def __init__(self, fingerprint: int) -> None:
+    def __init__(self, event_id: str, fingerprint: int) -> None:
+        self.event_id = event_id
         self.fingerprint = fingerprint
         self.ended = False
         self.waiting = 0
@@ -72,9 +76,9 @@ class Flights:
         """The flight of a key, if there is one."""
         return self._by_key.get(digest)
 
-    def open(self, digest: bytes, fingerprint: int) -> Flight:
+    def open(self, key: EventKey, fingerprint: int) -> Flight:
         """Begin one; the caller has seen that there is none."""
-        flight = self._by_key[digest] = Flight(fingerprint)
+        flight = self._by_key[key.digest] = Flight(key.event_id, fingerprint)
         return flight
 
     def close(self, digest: bytes, flight: Flight, told: Told | None) -> None:
@@ -90,7 +94,7 @@ class Flights:
         Those who come from now on get `later` at once, and wait where it is None.
         """
         self.close(digest, flight, told)
-        successor = self.open(digest, flight.fingerprint)
+        successor = self.open(EventKey(digest, flight.event_id), flight.fingerprint)
         if later is not None:
             successor.end(later)
         return successor

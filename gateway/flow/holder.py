@@ -23,10 +23,11 @@ from gateway.core.route import Route
 from gateway.flow.bypass import REFUSED
 from gateway.flow.deliver import Deliverer
 from gateway.flow.doubt import Doubt, Step
+from gateway.flow.events import Event
 from gateway.flow.flights import Told
 from gateway.flow.forward import Sender, answer_to, ending_of
 from gateway.flow.landing import Landing, told_of
-from gateway.flow.notes import Event, Notes
+from gateway.flow.notes import Notes
 from gateway.flow.record import Pending
 from gateway.flow.replays import Replays
 from gateway.flow.shared import RETRY_AFTER, Shared
@@ -79,7 +80,7 @@ class Holder:
             result = await self._forward(event, won, lease_end, doubtful=doubtful)
         finally:
             pending = await self._settle(event, won, result, lease_end)
-        return _landing(result, pending)
+        return _landing(result, won, pending)
 
     async def _send_patiently(
         self, event: Event, won: Won, began: float, lease_end: float, *, doubtful: bool
@@ -90,19 +91,20 @@ class Holder:
         sending = asyncio.ensure_future(self._forward(event, won, lease_end, doubtful=doubtful))
         try:
             if not await self._is_in_time(sending, began):
-                stored = await self._store(event.offer(self._route, EntryState.LEASED))
+                offer = event.offer(self._route, EntryState.LEASED, doubtful=won.doubtful)
+                stored = await self._store(offer)
             if stored:
                 self._shared.at("after_store")
                 self._shared.room.accepted(self._route.name)
                 self._deliverer.begun_beside(len(event.delivery.body))
                 self._shared.spawn(self._finish(sending, event, won, lease_end))
-                return self._acknowledged()
+                return self._acknowledged(won)
             result = await asyncio.shield(sending)
         finally:
             if not stored:
                 sending.cancel()  # of no effect once it has ended
                 pending = await self._settle_either(event, won, result, lease_end, stored)
-        return _landing(result, pending)
+        return _landing(result, won, pending)
 
     async def _is_in_time(self, sending: asyncio.Future[Outcome], began: float) -> bool:
         left = began + (self._route.acknowledge_after or 0.0) - self._clock()
@@ -141,7 +143,7 @@ class Holder:
         age, step = won.now - won.first_seen, None
         try:
             step = await self._doubt.step(
-                event.key, won.attempt, doubtful=won.doubtful, stale=stale, age=age
+                event, won.attempt, doubtful=won.doubtful, stale=stale, age=age
             )
         finally:
             if step is None:
@@ -151,9 +153,9 @@ class Holder:
                 return None
             case Step.HOLD:
                 stale = stale and self._doubt.holds_stale
-                return await self._hold(event, lease_end, stale=stale)
+                return await self._hold(event, won, lease_end, stale=stale)
             case Step.KNOWN:
-                return await self._known(event, age, lease_end)
+                return await self._known(event, won, lease_end)
             case Step.UNKNOWN:
                 pending = await self._release(event, lease_end)
                 busy = Busy(RETRY_AFTER)
@@ -161,25 +163,27 @@ class Holder:
             case _:
                 assert_never(step)
 
-    async def _hold(self, event: Event, lease_end: float, *, stale: bool) -> Landing:
-        offer = event.offer(self._route, EntryState.HELD, doubtful=stale)
+    async def _hold(self, event: Event, won: Won, lease_end: float, *, stale: bool) -> Landing:
+        offer = event.offer(self._route, EntryState.HELD, doubtful=stale or won.doubtful)
         if await self._store(offer):
             self._notes.held(event, stale=stale)
-            return self._acknowledged()
+            return self._acknowledged(won)
         pending = await self._release(event, lease_end)  # of no effect if it was stored after all
         return Landing(REFUSED, Told(REFUSED, durable=False), pending)
 
-    async def _known(self, event: Event, age: float, lease_end: float) -> Landing:
+    async def _known(self, event: Event, won: Won, lease_end: float) -> Landing:
         """The consumer has it: this delivery is a duplicate of the one that nobody recorded."""
-        self._notes.known(event, age)
+        shape = self._notes.known(event, won.now - won.first_seen)
         ending = event.ending(self._route, Ending.COMPLETE)
         pending = await self._shared.recorder.record(ending, lease_end)
-        told = Told(Duplicate(self._route.duplicate_reply, None), durable=True)
-        return Landing(told.answer, told, pending, told)
+        since = self._replays.since(won.first_seen)
+        answer = Duplicate(self._route.duplicate_reply, None, since)
+        told = Told(answer, durable=True, first_seen=won.first_seen)
+        return Landing(answer, told, pending, told, shape)
 
-    def _acknowledged(self) -> Landing:
+    def _acknowledged(self, won: Won) -> Landing:
         answer = Acknowledged(self._route.duplicate_reply)
-        return Landing(answer, Told(answer, durable=True))
+        return Landing(answer, Told(answer, durable=True, first_seen=won.first_seen))
 
     async def _forward(
         self, event: Event, won: Won, lease_end: float, *, doubtful: bool
@@ -225,12 +229,12 @@ class Holder:
 def _leased(event: Event, won: Won, route: Route) -> Leased:
     return Leased(
         event.key, route.name, event.token, won.attempt, won.doubtful, event.fingerprint,
-        0.0, won.now, event.delivery,
+        0.0, won.now, event.delivery, items=event.parts,
     )  # fmt: skip
 
 
-def _landing(result: Outcome, pending: Pending | None) -> Landing:
+def _landing(result: Outcome, won: Won, pending: Pending | None) -> Landing:
     durable = isinstance(result, Delivered)
     answer = answer_to(result, Verdict.FIRST)
-    told = told_of(result, answer, durable=durable)
+    told = told_of(result, answer, durable=durable, first_seen=won.first_seen)
     return Landing(answer, told, pending, told if durable else None)

@@ -9,15 +9,20 @@ settled.
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from gateway.core.answer import Answer, Verdict
-from gateway.core.claim import Arrival, Ask, Held, Seen, StoreAway, Won
+from gateway.core import batch
+from gateway.core.answer import Answer, Greeted, Verdict
+from gateway.core.claim import Arrival, Held, Seen, StoreAway, Won
 from gateway.core.event import Delivery
 from gateway.core.outcome import Ambiguous, Delivered, Outcome
+from gateway.core.retention import Shape
 from gateway.core.route import Route
+from gateway.flow.events import Event
 from gateway.flow.forward import Sender, answer_to, ending_of
-from gateway.flow.notes import Event, Notes
+from gateway.flow.landing import Landing
+from gateway.flow.notes import Notes
 from gateway.flow.shared import Shared
 
 # An observer must be harmless: this is all the delay that an absent store may cause.
@@ -33,81 +38,109 @@ class ObserveRoute:
         self._sender = sender
         self._shared = shared
         self._notes = notes
+        self._observer = shared.observations.of(route)
 
     async def receive(self, delivery: Delivery) -> Answer:
         """Forward one delivery as it came, and count it once."""
         began = self._shared.clock()
         found = self._notes.read(delivery, self._shared.dice)
         if isinstance(found, Event):
-            answer, event = await self._observed(found), found
+            landing = await self._observed(found)
         else:
-            verdict = Verdict.PASSED if found is None else Verdict.UNKEYED
-            answer, event = await self._through(delivery, verdict), None
-        self._notes.told(answer, event, self._shared.clock() - began)
-        return answer
+            passed = found is None or isinstance(found, Greeted)
+            verdict = Verdict.PASSED if passed else Verdict.UNKEYED
+            landing = _landing(await self._sender.send(delivery), verdict)
+        seconds = self._shared.clock() - began
+        self._notes.told(landing.answer, found, seconds, landing.shape, landing.taken)
+        return landing.answer
 
-    async def _through(self, delivery: Delivery, verdict: Verdict) -> Answer:
-        return answer_to(await self._sender.send(delivery), verdict, visible=False)
-
-    async def _observed(self, event: Event) -> Answer:
+    async def _observed(self, event: Event) -> Landing:
         lease_end = self._shared.clock() + self.route.lease
-        arrival = await self._arrive(event)
-        verdict = self._verdict(event, arrival)
+        met = await self._meet(event)
+        judged = self._judge(event, met)
         result: Outcome = Ambiguous("broken_off")  # what a cancelled forward leaves behind
         try:
             result = await self._sender.send(event.delivery)
         finally:
-            self._settle(event, arrival, result, lease_end)
-        return answer_to(result, verdict, visible=False)
+            self._settle(event, met, judged, result, lease_end)
+        return _landing(result, judged.verdict)._replace(shape=judged.shape, taken=judged.new)
 
-    async def _arrive(self, event: Event) -> Arrival | StoreAway:
-        route = self.route
-        ask = Ask(event.key, route.name, event.token, route.lease, event.fingerprint)
+    async def _meet(self, event: Event) -> Sequence[Arrival] | StoreAway:
+        claims, asks = self._shared.claims, event.asks(self.route)
         try:
-            return await self._shared.claims.arrive(ask, within=OBSERVE_WITHIN)
+            if event.items:
+                return await claims.arrive_all(asks, within=OBSERVE_WITHIN)
+            return [await claims.arrive(asks[0], within=OBSERVE_WITHIN)]
         except StoreAway as away:
             return away
 
-    def _verdict(self, event: Event, arrival: Arrival | StoreAway) -> Verdict:
-        if isinstance(arrival, Seen | Held) and not arrival.same_body:
-            self._notes.mismatch(event)
-        match arrival:
-            case StoreAway():
-                return Verdict.BYPASSED
-            case Won():
-                self._notes.won(event, arrival)
-                self._notes.is_stale(event, arrival.attempt, arrival.now)
-                return Verdict.FIRST
-            case Seen():
-                self._notes.duplicate(event, arrival, met_live=False)
-                return Verdict.DUPLICATE
-            case Held():
-                self._notes.concurrent(event)
-                return Verdict.DUPLICATE
-            case _:
-                assert_never(arrival)
+    def _judge(self, event: Event, met: Sequence[Arrival] | StoreAway) -> _Judged:
+        """What the delivery would have been told."""
+        if isinstance(met, StoreAway):
+            return _Judged(Verdict.BYPASSED, new=event)
+        won = [one for one in met if isinstance(one, Won)]
+        seen = [one for one in met if isinstance(one, Seen)]
+        for one in met:
+            if not isinstance(one, Won):
+                self._notes.differs(event, one)
+        if won:
+            return self._won(event, met, batch.won_together(won))
+        if event.batch is not None and event.batch.unkeyed:
+            return _Judged(Verdict.UNKEYED)
+        if len(seen) == len(met):
+            together = batch.seen_together(seen)
+            shape = self._notes.duplicate(event, together, met_live=False)
+        else:
+            is_same = all(one.same_event for one in met if isinstance(one, Held))
+            shape = self._notes.concurrent(event, same_event=is_same)
+        return _Judged(Verdict.DUPLICATE, shape)
+
+    def _won(self, event: Event, met: Sequence[Arrival], won: Won) -> _Judged:
+        new = event
+        if event.items:
+            pairs = zip(event.items, met, strict=True)
+            new = event.of({item for item, one in pairs if isinstance(one, Won)})
+        self._notes.won(new, won)
+        self._notes.is_stale(new, won.attempt, won.now)
+        return _Judged(Verdict.FIRST, None, new, won)
 
     def _settle(
-        self, event: Event, arrival: Arrival | StoreAway, result: Outcome, lease_end: float
+        self,
+        event: Event,
+        met: Sequence[Arrival] | StoreAway,
+        judged: _Judged,
+        result: Outcome,
+        lease_end: float,
     ) -> None:
         """In the background: an observer does not delay the reply.
 
         Where the store's answer was lost, the claim may have been made all the same.
         """
-        delivered = isinstance(result, Delivered)
-        if delivered and isinstance(arrival, Won):
-            self._notes.accepted(event, arrival.attempt, doubtful=arrival.doubtful)
-        elif delivered and isinstance(arrival, StoreAway):  # a duplicate is no other event
-            self._notes.accepted(event)
+        delivered, won = isinstance(result, Delivered), judged.won
+        if delivered and judged.new is not None:  # a duplicate is no other event
+            attempt, doubtful = (1, False) if won is None else (won.attempt, won.doubtful)
+            self._notes.accepted(judged.new, attempt, doubtful=doubtful)
         ending = event.ending(self.route, ending_of(result))
-        match arrival:
-            case Won():
-                self._shared.recorder.record_later(ending, lease_end)
-            case Held() | StoreAway() | Seen(stored=True) if delivered:
-                self._shared.recorder.record_later(ending, lease_end)
-            case StoreAway(undecided=True):
-                self._shared.recorder.withdraw(ending, lease_end=lease_end)
-            case Seen() | Held() | StoreAway():
-                pass  # durable already, or nothing of ours to end
-            case _:
-                assert_never(arrival)
+        if won is not None or (delivered and _is_undecided(met)):
+            self._shared.recorder.record_later(ending, lease_end)
+        elif isinstance(met, StoreAway) and met.undecided:
+            self._shared.recorder.withdraw(ending, lease_end=lease_end)
+
+
+class _Judged(NamedTuple):
+    verdict: Verdict
+    shape: Shape | None = None
+    new: Event | None = None
+    """What nobody is known to have brought before."""
+    won: Won | None = None
+
+
+def _landing(result: Outcome, verdict: Verdict) -> Landing:
+    return Landing(answer_to(result, verdict, visible=False))
+
+
+def _is_undecided(met: Sequence[Arrival] | StoreAway) -> bool:
+    """Whether something of it is not known to be completed."""
+    if isinstance(met, StoreAway):
+        return True
+    return any(isinstance(one, Held) or (isinstance(one, Seen) and one.stored) for one in met)

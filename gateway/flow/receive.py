@@ -27,38 +27,52 @@ from gateway.core.answer import (
     Unanswered,
     Verdict,
 )
-from gateway.core.claim import Seen, StoreAway, Won
+from gateway.core.claim import StoreAway
 from gateway.core.event import Delivery
 from gateway.core.keying import Conflicting, Missing
 from gateway.core.route import OnMissingId, Route
 from gateway.flow.arrive import Arriving
+from gateway.flow.batches import Loose, Met, Taken
 from gateway.flow.bypass import without_store
 from gateway.flow.deliver import Deliverer
 from gateway.flow.doubt import Doubt
+from gateway.flow.events import Event
 from gateway.flow.flights import Flight, Told
 from gateway.flow.forward import Sender, answer_to
 from gateway.flow.holder import Holder
 from gateway.flow.landing import UNDECIDED, Landing
-from gateway.flow.notes import Event, Notes
+from gateway.flow.notes import Notes
 from gateway.flow.replays import Replays
-from gateway.flow.shared import RETRY_AFTER, Shared
+from gateway.flow.shared import Shared
 
 
 async def without_key(
-    route: Route, sender: Sender, delivery: Delivery, found: Missing | Conflicting | None
-) -> Answer:
-    """A delivery that has no key: passed through unclaimed, or refused."""
+    route: Route,
+    sender: Sender,
+    delivery: Delivery,
+    found: Missing | Conflicting | Greeted | None,
+) -> Landing:
+    """A delivery that has no key: passed through unclaimed, answered, or refused."""
     match found:
+        case Greeted():
+            answer: Answer = found
         case None:
-            return answer_to(await sender.send(delivery), Verdict.PASSED)
-        case Missing(where):
-            if route.missing_id is OnMissingId.REFUSE:
-                return Rejected(Reason.MISSING_ID, 400, f"there is no event id at {where}")
-            return answer_to(await sender.send(delivery), Verdict.UNKEYED)
+            answer = answer_to(await sender.send(delivery), Verdict.PASSED)
+        case Missing(where) if route.missing_id is OnMissingId.REFUSE:
+            answer = Rejected(Reason.MISSING_ID, 400, f"there is no event id at {where}")
+        case Missing():
+            answer = answer_to(await sender.send(delivery), Verdict.UNKEYED)
         case Conflicting(where, why):
-            return Rejected(Reason.CONFLICTING_ID, 400, f"the event id at {where} has {why}")
+            answer = Rejected(Reason.CONFLICTING_ID, 400, f"the event id at {where} has {why}")
         case _:
             assert_never(found)
+    return Landing(answer)
+
+
+async def without_claim(sender: Sender, event: Event, loose: Loose) -> Landing:
+    """A batch of which nothing new has an id: the rest passes through unprotected."""
+    marks = sender.marks(event.key, 1, doubtful=True) if loose.marked else None
+    return Landing(answer_to(await sender.send(loose.delivery, marks), Verdict.UNKEYED))
 
 
 class ForwardRoute:
@@ -90,29 +104,31 @@ class ForwardRoute:
         began = self._clock()
         found = self._notes.read(delivery, self._shared.dice)
         if isinstance(found, Event):
-            answer, event = await self._decide(found, began), found
+            landing = await self._decide(found, began)
         else:
-            answer, event = await without_key(self.route, self._sender, delivery, found), None
-        self._notes.told(answer, event, self._clock() - began)
-        return answer
+            landing = await without_key(self.route, self._sender, delivery, found)
+        seconds = self._clock() - began
+        self._notes.told(landing.answer, found, seconds, landing.shape, landing.taken)
+        return landing.answer
 
-    async def _decide(self, event: Event, began: float) -> Answer:
+    async def _decide(self, event: Event, began: float) -> Landing:
         give_up = self._clock() + self._busy_wait
         while (flight := self._flights.find(event.key.digest)) is not None:
             ended, told = await self._flights.wait(flight, give_up - self._clock())
             if ended and told is None:
                 continue
-            if event.fingerprint != flight.fingerprint:
+            same_event = event.key.event_id == flight.event_id
+            if same_event and event.fingerprint != flight.fingerprint:
                 self._notes.mismatch(event)
-            return Busy(RETRY_AFTER) if told is None else await self._mirror(event, told)
+            return UNDECIDED if told is None else await self._mirror(event, told, same_event)
         # Ours to decide for this process; whoever comes meanwhile waits for it.
         landing = UNDECIDED
-        flight = self._flights.open(event.key.digest, event.fingerprint)
+        flight = self._flights.open(event.key, event.fingerprint)
         try:
             landing = await self._resolve(event, began, give_up)
         finally:
             self._land(event.key.digest, flight, landing)
-        return landing.answer
+        return landing
 
     def _land(self, digest: bytes, flight: Flight, landing: Landing) -> None:
         if landing.pending is None:
@@ -131,33 +147,37 @@ class ForwardRoute:
         match arrived:
             case None:
                 return UNDECIDED
-            case (Seen() as seen, met_live):
-                self._notes.duplicate(event, seen, met_live=met_live)
-                answer = await self._replays.duplicate(event)
-                return Landing(answer, Told(answer, durable=True))
-            case (Won() as won, lease_end):
-                return await self._holder.forward(event, won, began, lease_end)
-
-    async def _mirror(self, event: Event, told: Told) -> Answer:
-        """The result of another delivery's flight, as this delivery's own."""
-        answer = told.answer
-        match answer:
-            case Answered(reply) if told.durable:
-                self._notes.concurrent(event)
-                return Answered(reply, Verdict.DUPLICATE)
-            case Answered(reply):
-                return Answered(reply, Verdict.BUSY)
-            case Unanswered(_, timed_out, sent):
-                return Unanswered(Verdict.BUSY, timed_out, sent)
-            case Duplicate(how):
-                self._notes.concurrent(event)
-                if how == self.route.duplicate_reply:
-                    return answer
-                return await self._replays.duplicate(event)  # another route of the same scope
-            case Acknowledged():
-                self._notes.concurrent(event)
-                return await self._replays.duplicate(event)
-            case Greeted() | Busy() | Rejected():
-                return answer
+            case Met(seen, live):
+                shape = self._notes.duplicate(event, seen, met_live=live)
+                answer = await self._replays.duplicate(event, seen.first_seen)
+                told = Told(answer, durable=True, first_seen=seen.first_seen)
+                return Landing(answer, told, shape=shape)
+            case Taken(won, lease_end, taken):
+                landing = await self._holder.forward(taken, won, began, lease_end)
+                return landing._replace(taken=taken) if taken.items else landing
+            case Loose():
+                return await without_claim(self._sender, event, arrived)
             case _:
-                assert_never(answer)
+                assert_never(arrived)
+
+    async def _mirror(self, event: Event, told: Told, same_event: bool) -> Landing:
+        """The result of another delivery's flight, as this delivery's own."""
+        match told.answer:
+            case Answered(reply) if told.durable:
+                since = self._replays.since(told.first_seen)
+                answer: Answer = Answered(reply, Verdict.DUPLICATE, first_seen=since)
+            case Answered(reply):
+                answer = Answered(reply, Verdict.BUSY)
+            case Unanswered(_, timed_out, sent):
+                answer = Unanswered(Verdict.BUSY, timed_out, sent)
+            case Duplicate(how, kept) if how == self.route.duplicate_reply:
+                answer = Duplicate(how, kept, self._replays.since(told.first_seen))
+            case Duplicate() | Acknowledged():  # the former of another route of the same scope
+                answer = await self._replays.duplicate(event, told.first_seen)
+            case Greeted() | Busy() | Rejected():
+                answer = told.answer
+            case _:
+                assert_never(told.answer)
+        if not told.durable:
+            return Landing(answer)
+        return Landing(answer, shape=self._notes.concurrent(event, same_event=same_event))

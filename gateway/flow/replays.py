@@ -6,8 +6,9 @@ from gateway.core.answer import Duplicate
 from gateway.core.claim import StoreAway
 from gateway.core.outcome import Reply
 from gateway.core.route import REPLAY_LIMIT, ReplayReply, Route
+from gateway.flow.events import Event
 from gateway.flow.needs import Replies
-from gateway.flow.notes import Event, Notes
+from gateway.flow.notes import Notes
 
 
 class Replays:
@@ -17,6 +18,7 @@ class Replays:
         self._how = route.duplicate_reply
         self.wanted = isinstance(self._how, ReplayReply)
         """Whether the route replays; else keeping and looking up are needless."""
+        self._is_verified = route.signature is not None
         self._replies = replies
         self._notes = notes
 
@@ -36,7 +38,7 @@ class Replays:
         except StoreAway as away:
             self._notes.reply_lost(event, str(away))
 
-    async def duplicate(self, event: Event) -> Duplicate:
+    async def duplicate(self, event: Event, first_seen: float | None) -> Duplicate:
         """What a duplicate of something durable is told."""
         kept = None
         if self.wanted:
@@ -44,4 +46,8 @@ class Replays:
                 kept = await self._replies.recall(event.key)
             except StoreAway as away:
                 self._notes.reply_lost(event, str(away))
-        return Duplicate(self._how, kept)
+        return Duplicate(self._how, kept, self.since(first_seen))
+
+    def since(self, first_seen: float | None) -> float | None:
+        """When the event was first seen, if the sender is known to be the provider."""
+        return first_seen if self._is_verified else None

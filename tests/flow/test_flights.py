@@ -7,10 +7,12 @@ import asyncio
 import pytest
 
 from gateway.core.answer import Busy
+from gateway.core.event import EventKey
 from gateway.flow import flights as module
 from gateway.flow.flights import Flights, Told
 
-KEY, OTHER = b"k" * 16, b"o" * 16
+ONE, TWO = EventKey(b"k" * 16, "evt_1"), EventKey(b"o" * 16, "evt_2")
+KEY, OTHER = ONE.digest, TWO.digest
 TOLD = Told(Busy(5), durable=False)
 
 
@@ -19,7 +21,7 @@ async def test_waiters_are_bounded_over_all_keys_and_their_places_come_free(
 ) -> None:
     monkeypatch.setattr(module, "WAITERS_IN_ALL", 2)
     flights = Flights()
-    first, second = flights.open(KEY, 0), flights.open(OTHER, 0)
+    first, second = flights.open(ONE, 0), flights.open(TWO, 0)
     waiting = [asyncio.create_task(flights.wait(flight, 5)) for flight in (first, second)]
     await asyncio.sleep(0)
     assert await flights.wait(first, 5) == (False, None)
@@ -36,7 +38,7 @@ async def test_a_waiter_that_gives_up_leaves_its_place_to_others(
 ) -> None:
     monkeypatch.setattr(module, "WAITERS_PER_KEY", 1)
     flights = Flights()
-    flight = flights.open(KEY, 0)
+    flight = flights.open(ONE, 0)
     assert await flights.wait(flight, 0.01) == (False, None)
     gone = asyncio.create_task(flights.wait(flight, 5))
     await asyncio.sleep(0)
@@ -50,9 +52,9 @@ async def test_a_waiter_that_gives_up_leaves_its_place_to_others(
 
 async def test_an_end_that_comes_late_touches_neither_what_was_told_nor_the_next_flight() -> None:
     flights = Flights()
-    old = flights.open(KEY, 0)
+    old = flights.open(ONE, 0)
     flights.close(KEY, old, TOLD)
-    new = flights.open(KEY, 0)
+    new = flights.open(ONE, 0)
     flights.close(KEY, old, None)
     assert flights.find(KEY) is new
     assert await flights.wait(old, 1) == (True, TOLD)
@@ -63,5 +65,5 @@ async def test_a_result_that_is_there_already_needs_no_place_and_no_time(
 ) -> None:
     monkeypatch.setattr(module, "WAITERS_PER_KEY", 0)
     flights = Flights()
-    rest = flights.pend(KEY, flights.open(KEY, 0), None, TOLD)
+    rest = flights.pend(KEY, flights.open(ONE, 0), None, TOLD)
     assert await flights.wait(rest, 0) == (True, TOLD)

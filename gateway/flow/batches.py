@@ -1,0 +1,166 @@
+"""Batches on their way to the claims: all items at once, and all or nothing while any is busy.
+
+    all new     won for the whole, as one claim would be
+    all seen    a duplicate
+    any busy    what was won is given back, and then waited: nobody waits while holding, so batches
+                that overlap cannot wait for each other
+    mixed       the new items are won; the body is narrowed to them, or forwarded whole and marked
+
+While it waits, a batch asks for the items that were busy; all of them are asked for again once none
+is. An item without an id is nobody's repeat: it is forwarded with the new ones, under no claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from gateway.core import batch
+from gateway.core.batch import Item, OnMixed
+from gateway.core.claim import Arrival, Ending, Held, Seen, StoreAway, Won
+from gateway.core.event import Delivery
+from gateway.core.keying import Reading
+from gateway.core.route import Route
+from gateway.flow.events import Event
+from gateway.flow.notes import Notes
+from gateway.flow.shared import ARRIVE_WITHIN, Shared
+
+# How soon a waiter learns of a settlement by another process. Each step is one batched look-up.
+POLL_FIRST, POLL_LONGEST = 0.1, 1.0
+
+
+class Met(NamedTuple):
+    """Durable already. `live`: it was not yet when the delivery came."""
+
+    seen: Seen
+    live: bool
+
+
+class Taken(NamedTuple):
+    """Won, until `lease_end` in monotonic seconds. `event`: of a batch, what is new in it.
+
+    `won` is doubtful, too, where something that was seen is in it still.
+    """
+
+    won: Won
+    lease_end: float
+    event: Event
+
+
+class Loose(NamedTuple):
+    """All that has an id was seen, and there is nothing to claim about the rest."""
+
+    delivery: Delivery
+    marked: bool
+    """Whether what was seen is in it still."""
+
+
+Found = list[tuple[Item, Arrival]]
+
+
+class Batches:
+    """One route's. `revive`: has the dead entries of a batch's items delivered again."""
+
+    def __init__(
+        self,
+        route: Route,
+        shared: Shared,
+        notes: Notes,
+        revive: Callable[[Event], Awaitable[None]],
+    ) -> None:
+        self._route = route
+        self._shared = shared
+        self._clock = shared.clock
+        self._notes = notes
+        self._revive = revive
+        self._filters = route.batch is not None and route.batch.on_mixed is OnMixed.FILTER
+
+    async def arrive(self, event: Event, give_up: float) -> Met | Taken | Loose | None:
+        """Ask until it is decided, or too late: monotonic seconds. Raises StoreAway."""
+        wait, live, took_over = POLL_FIRST, False, False
+        differing: set[bytes] = set()
+        asked = event
+        while True:
+            lease_end = self._clock() + self._route.lease
+            found = await self._ask(asked, differing)
+            took_over = took_over or _took_over(found)
+            if asked is not event and not _held(found):  # nobody waits between the two
+                found = await self._ask(event, differing)
+                took_over = took_over or _took_over(found)
+            held = _held(found)
+            if not held:
+                return await self._decided(event, found, lease_end, live, took_over)
+            await self._give_back(event, found, lease_end)
+            asked, live = event.of(held), True
+            if self._clock() + wait > give_up:
+                return None
+            # Apart from each other: batches that overlap would take and give back in step.
+            await asyncio.sleep(wait * (0.5 + self._shared.jitter()))
+            wait = min(wait * 1.5, POLL_LONGEST)
+
+    async def _ask(self, event: Event, differing: set[bytes]) -> Found:
+        """`differing`: keys of items whose other body was counted already."""
+        asks = event.asks(self._route)
+        arrivals = await self._shared.claims.arrive_all(asks, within=ARRIVE_WITHIN)
+        for ask, arrival in zip(asks, arrivals, strict=True):
+            if isinstance(arrival, Won) or ask.key.digest in differing:
+                continue
+            if self._notes.differs(event, arrival):
+                differing.add(ask.key.digest)
+        return list(zip(event.items, arrivals, strict=True))
+
+    async def _give_back(self, event: Event, found: Found, lease_end: float) -> None:
+        """Raises StoreAway; then it goes on in the background."""
+        won = {item for item, arrival in found if isinstance(arrival, Won)}
+        if not won:
+            return
+        ending = event.of(won).ending(self._route, Ending.RELEASE)
+        try:
+            await self._shared.claims.settle(ending)
+        except StoreAway as away:
+            self._shared.recorder.withdraw(ending, lease_end=lease_end)
+            raise StoreAway(str(away)) from None
+
+    async def _decided(
+        self, event: Event, found: Found, lease_end: float, live: bool, took_over: bool
+    ) -> Met | Taken | Loose:
+        won = {item: arrival for item, arrival in found if isinstance(arrival, Won)}
+        seen = {item: arrival for item, arrival in found if isinstance(arrival, Seen)}
+        dead = {item for item, arrival in seen.items() if arrival.dead}
+        try:
+            if dead:
+                await self._revive(event.of(dead))
+        except StoreAway as away:
+            raise StoreAway(str(away), undecided=bool(won)) from None
+        if not (won or (event.batch and event.batch.unkeyed)):
+            return Met(batch.seen_together(seen.values()), live)
+        new = event.of(won)
+        delivery, marked = self._narrowed(event, new)
+        if won:
+            together = replace(
+                batch.won_together(won.values()),
+                doubtful=marked or any(one.doubtful for one in won.values()),
+                took_over=took_over,
+            )
+            return Taken(together, lease_end, new._replace(delivery=delivery))
+        return Loose(delivery, marked)
+
+    def _narrowed(self, event: Event, new: Event) -> tuple[Delivery, bool]:
+        """What is to be forwarded, and whether something that was seen is in it still."""
+        whole = event.batch
+        if whole is None or len(new.items) + whole.unkeyed == len(whole.items):
+            return event.delivery, False
+        if not self._filters:
+            return event.delivery, True
+        reading = Reading(event.delivery, self._shared.parse)
+        return batch.with_only(reading, whole, {part.key.digest for part in new.parts}), False
+
+
+def _held(found: Found) -> set[Item]:
+    return {item for item, arrival in found if isinstance(arrival, Held)}
+
+
+def _took_over(found: Found) -> bool:
+    return any(isinstance(arrival, Won) and arrival.took_over for _, arrival in found)
