@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -188,7 +189,7 @@ def try_(
     loaded = sources.read(config, variables_required=False)
     try:
         raw = sys.stdin.buffer.read() if sample_file == "-" else Path(sample_file).read_bytes()
-        found = sample.try_sample(loaded, route, raw)
+        found = sample.try_sample(loaded, route, raw, time.time())
     except (OSError, ValueError) as error:
         _fail(USAGE, sentence(error))
     _print(sample.as_json(found) if as_json else sample.as_text(found))

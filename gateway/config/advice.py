@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from gateway.config import custody
+from gateway.config import custody, senders
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import RouteSettings
 from gateway.config.settings import Settings
@@ -77,12 +77,14 @@ def short_retention(settings: RouteSettings, route: Route, here: Path) -> Fault 
 
 
 def _promise(settings: RouteSettings, here: Path, today: date) -> Iterator[Fault]:
-    promise = settings.promise
-    if promise is None:
+    promise, given = settings.promise, senders.preset_of(settings)
+    if promise is None or settings.pass_through is not None:
         return
     for name in ("retry_horizon", "redrive_window"):
         if getattr(promise, name) is None:
-            message = "is unknown and counts as 7d"
+            known = None if given is None else given.unknown.get(f"promise.{name}")
+            why = f" ({known.value})" if known is not None else ""
+            message = f"is unknown and counts as 7d{why}"
             yield Fault(
                 (*here, "promise", name), message, "write what the provider says, 0s for none"
             )

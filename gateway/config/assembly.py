@@ -178,7 +178,7 @@ class Assembly:
                 for one in settings.routes
                 if one.accept_short_retention
             },
-            providers={one.name: one.provider for one in settings.routes if one.provider},
+            written=settings.routes,
             unknown_secrets=frozenset(self._unknown_secrets(settings)),
             notices=tuple(notices),
             shortfalls=tuple(shortfalls),

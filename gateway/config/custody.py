@@ -55,7 +55,7 @@ def stores(route: Route) -> bool:
 def patience(route: Route) -> timedelta | None:
     """How long the provider waits for an answer, where it has to wait for the consumer's."""
     answers = route.mode is Mode.FORWARD and route.acknowledge_after is not None
-    waits = route.mode is not Mode.INBOX and not answers
+    waits = route.mode is not Mode.INBOX and not answers and route.pass_through is None
     return route.promise.timeout if waits and route.promise else None
 
 
@@ -101,7 +101,8 @@ def _doubting(settings: RouteSettings, here: Path) -> Iterator[Fault]:
 
 
 def _ageing(settings: RouteSettings, here: Path) -> Iterator[Fault]:
-    if settings.on_stale is OnStale.HOLD and settings.event_time is None:
+    told = settings.event_time or (settings.batch and settings.batch.event_time)
+    if settings.on_stale is OnStale.HOLD and told is None:
         message = "needs the event's own time to tell what is old"
         yield Fault((*here, "on_stale"), message, "write event_time: json:/created or its kin")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import product
 
 from gateway.config import senders
 from gateway.config.problems import Fault, Path
@@ -122,9 +123,10 @@ def _operation(settings: RouteSettings, here: Path) -> Iterator[Fault]:
 
 def advice(settings: RouteSettings, here: Path, *, keep_ids: bool) -> Iterator[Fault]:
     """What is allowed and probably not meant."""
+    yield from _doubt(settings, here)
     for path, location, never in nevers(settings):
         message = f"{describe(location)} is no event id of {settings.provider}'s: {never.why}"
-        remedy = "leave event_id out for the preset's, or write where the event's own id is"
+        remedy = "leave it out for the preset's, or write where the event's own id is"
         yield Fault((*here, *path), message, remedy)
     if settings.operation_key and not keep_ids:
         message = (
@@ -132,7 +134,7 @@ def advice(settings: RouteSettings, here: Path, *, keep_ids: bool) -> Iterator[F
         )
         remedy = "write keep_ids: true, or take both as one in metrics and claims show"
         yield Fault((*here, "operation_key"), message, remedy)
-    mixed = settings.batch is not None and senders.batch(settings)
+    mixed = senders.batch(settings)
     if mixed and mixed.on_mixed is OnMixed.WHOLE and settings.on_doubt is OnDoubt.HOLD:
         message = (
             "a mixed batch that is forwarded whole may double without any doubt to hold it for"
@@ -140,27 +142,68 @@ def advice(settings: RouteSettings, here: Path, *, keep_ids: bool) -> Iterator[F
         yield Fault((*here, "on_doubt"), message, "write resign: true, so that only new items go")
 
 
-def nevers(settings: RouteSettings) -> Iterator[tuple[Path, Location, Never]]:
-    """Where the route's ids are something that its provider's preset warns of."""
+def _doubt(settings: RouteSettings, here: Path) -> Iterator[Fault]:
     given = senders.preset_of(settings)
-    for member, locations in _ids(settings):
-        for location in locations:
-            for never in given.never if given is not None else ():
-                if _reads(location, never.where):
-                    yield member, location, never
+    if given is None or given.doubt is None or not is_the_presets(settings):
+        return
+    message = f"the preset's id is doubtful: {given.doubt}"
+    remedy = (
+        "watch it in observe, and have `dedup-gateway report` judge the key before mode: forward"
+    )
+    if settings.mode is not Mode.OBSERVE:
+        remedy = "write mode: observe until `dedup-gateway report` has judged the key"
+    yield Fault((*here, "mode"), message, remedy)
+
+
+def is_the_presets(settings: RouteSettings) -> bool:
+    """Whether the ids are read where the route's preset says."""
+    theirs = {path: _canonical(parts) for path, parts in _of_preset(settings)}
+    ours = {path: tuple(map(canonical, parts)) for path, parts in _ids(settings) if parts}
+    return bool(ours) and ours == theirs
 
 
 def _ids(settings: RouteSettings) -> Iterator[tuple[Path, tuple[Location, ...]]]:
-    # Beside another part, a changing one makes the whole change, and a shared one may be meant.
     yield ("event_id",), settings.event_id
     if settings.batch is not None:
         yield ("batch", "event_id"), settings.batch.event_id
 
 
-def _reads(location: Location, where: str) -> bool:
+def _of_preset(settings: RouteSettings) -> Iterator[tuple[Path, list[str]]]:
+    given = senders.preset_of(settings)
+    for path in (("event_id",), ("batch", "event_id")):
+        fact = None if given is None else given.settings.get(".".join(path))
+        if fact is not None:
+            value = fact.value
+            yield path, [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def _canonical(parts: list[str]) -> tuple[str, ...]:
+    return tuple(canonical(parse_location(part)) for part in parts)
+
+
+def nevers(settings: RouteSettings) -> Iterator[tuple[Path, Location, Never]]:
+    """Where the route's ids are something that its provider's preset warns of.
+
+    What the preset takes as one part of an id is wrong only by itself.
+    """
+    given = senders.preset_of(settings)
+    if given is None or is_the_presets(settings):
+        return
+    parts = {one for _, written in _of_preset(settings) for one in _canonical(written)}
+    parts = {option for part in parts for option in part.split(" | ")}
+    for path, locations in _ids(settings):
+        for location, never in product(locations, given.never):
+            alone = len(locations) == 1 and not isinstance(location, FirstOf)
+            if _reads(location, never.where, parts if not alone else frozenset()):
+                yield path, location, never
+
+
+def _reads(location: Location, where: str, fine: Collection[str]) -> bool:
+    """`fine`: what may be read all the same."""
     if isinstance(location, FirstOf):
-        return any(_reads(option, where) for option in location.options)
+        return any(_reads(option, where, fine) for option in location.options)
     try:
-        return canonical(parse_location(where)) == canonical(location)
+        meant = canonical(parse_location(where))
     except ValueError:  # in words: it is not in the request
         return False
+    return meant == canonical(location) and meant not in fine

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
 from gateway.config.problems import Origin, Path, Problem
+from gateway.config.route_settings import RouteSettings
 from gateway.core.headers import Networks
 from gateway.core.route import Route
 
@@ -86,8 +87,8 @@ class Loaded:
     routes: tuple[Route, ...]
     accepted_short_retention: Mapping[str, str]
     """Route names, and the reason that their user gave."""
-    providers: Mapping[str, str]
-    """Route names, and the presets that they name."""
+    written: tuple[RouteSettings, ...] = field(repr=False)
+    """What the routes were made of, in their order."""
     unknown_secrets: frozenset[str]
     """Names of routes whose signature's secrets are in variables that are absent here."""
     notices: tuple[Problem, ...]
@@ -100,6 +101,11 @@ class Loaded:
     """All files that the configuration was made from, certificates included."""
     digest: bytes
     """Of their contents at the time, as `fingerprint` makes it."""
+
+    @property
+    def providers(self) -> Mapping[str, str]:
+        """Route names, and the presets that they name."""
+        return {one.name: one.provider for one in self.written if one.provider is not None}
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -43,9 +43,12 @@ def _lay(document: Document, here: Path, route: Mapping[str, Value], given: Pres
     laid = dict(_laid(document, here, route, given))
     identified = any(path.partition(".")[0] in ("event_id", "batch") for path in laid)
     if given.doubt is not None and identified and "mode" not in route:
-        doubted = Origin(f"preset {given.name}, whose id is doubtful")
+        doubted = Origin(f"preset {given.name} (doubtful id)")
         document.put((*here, "mode"), Mode.OBSERVE.value, doubted)
     promised = [laid[path] for path in _PROMISED if path in laid]
+    for group in {path.partition(".")[0] for path in laid if "." in path}:
+        if not document.has((*here, group)):
+            document.put((*here, group), {}, Origin(f"preset {given.name}"))
     for path, fact in laid.items():
         value = _value(path, fact.value, route)
         document.put((*here, *path.split(".")), value, origin(given, fact))
@@ -58,7 +61,9 @@ def _laid(
 ) -> Iterator[tuple[str, Fact]]:
     """The facts that have a place in the route."""
     left_out = set(_IDENTITY) if any(name in route for name in _IDENTITY) else set()
-    if left_out and any(path.startswith("batch.") for path in given.settings):
+    if given.passes and not left_out:
+        left_out.add("promise")  # of events, of which there are none
+    elif left_out and any(path.startswith("batch.") for path in given.settings):
         left_out.add(_INSIDE_ITEMS)
     if not isinstance(route.get("signature"), dict):
         left_out.add("signature")

@@ -7,17 +7,21 @@ from datetime import timedelta
 from typing import assert_never
 
 from gateway.config.custody import stores
+from gateway.core.batch import OnMixed
 from gateway.core.durations import format_duration
 from gateway.core.route import Mode, OnDoubt, OnMissingId, OnStale, OnStoreDown, Route
 
 
 def remarks(route: Route) -> tuple[str, ...]:
     """Of one route. Equal words for equal choices, so that they can be said once for all routes."""
+    if route.pass_through is not None:
+        return ("pass_through: everything is forwarded, doubles included; nothing is claimed",)
     if route.mode is Mode.OBSERVE:
         return ("observe: everything is forwarded, doubles included; duplicates are only counted",)
     return (
         *_modes(route),
         _without_id(route),
+        *_batches(route),
         _without_store(route),
         *_in_doubt(route),
         *_while_old(route),
@@ -50,6 +54,18 @@ def _without_id(route: Route) -> str:
             )
         case _:
             assert_never(route.missing_id)
+
+
+def _batches(route: Route) -> Iterator[str]:
+    if route.batch is None:
+        return
+    if route.batch.on_mixed is OnMixed.FILTER:
+        yield "on_mixed filter: of a batch with new items and seen ones the new ones are forwarded"
+    else:
+        yield (
+            "on_mixed whole: a batch with new items and seen ones is forwarded whole, marked by "
+            "Dedup-Possible-Duplicate; a consumer that ignores the mark doubles the seen ones"
+        )
 
 
 def _without_store(route: Route) -> str:

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from typing import assert_never
 
-from gateway.config import absence
 from gateway.config.loaded import Loaded
+from gateway.config.request_file import read_request
+from gateway.config.trial import Part, SampleItem, Trial, tried
 from gateway.core.addressing import RouteTable
-from gateway.core.event import Delivery, EventKey, RawHeaders
-from gateway.core.headers import BadNomination, end_to_end
-from gateway.core.keying import Conflicting, Missing, Reading, Recipe
-from gateway.core.location import Location, describe, parse_location
-from gateway.core.retention import parse_event_time
-from gateway.core.route import OnMissingId, Probe, Route
+from gateway.core.route import Route
 
-_REQUEST_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) (/[!-~]*) HTTP/1\.[01]\r?\n")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One location and what was there."""
-
-    where: str
-    value: str | None
-    """None where nothing usable is."""
+# So many items are printed; the rest is counted.
+_MOST_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +24,26 @@ class Sample:
     verdict: str
     """`keyed`, `unkeyed`, `passed`, `refused` or `no_route`."""
     why: str | None
+    signature: str | None = None
+    """Whether the provider signed it; None where nobody checks."""
+    handshake: str | None = None
+    """What becomes of it, if it is one."""
     scope: tuple[Part, ...] = ()
     parts: tuple[Part, ...] = ()
+    operation: tuple[Part, ...] = ()
+    """What the key is made of instead of the id."""
+    items: tuple[SampleItem, ...] = ()
+    """Of a batch."""
     event_id: str | None = None
     key: str | None = None
     """32 hex digits."""
     event_type: str | None = None
     event_time: str | None = None
     """In UTC, or what was there and cannot be used."""
+    left_out: tuple[str, ...] = ()
+    """Members that change with every attempt and were there: they make no mismatch."""
+    duplicate: str | None = None
+    """What a duplicate of it would be told."""
     probe: str | None = None
     """The question to the consumer that this event would lead to if it were in doubt."""
     notes: tuple[str, ...] = ()
@@ -57,13 +54,13 @@ class Sample:
         return self.verdict in ("keyed", "passed")
 
 
-def try_sample(loaded: Loaded, route_name: str | None, raw: bytes) -> Sample:
+def try_sample(loaded: Loaded, route_name: str | None, raw: bytes, now: float = 0.0) -> Sample:
     """Read a whole HTTP request, or only a body, as a route would.
 
-    Without a name the request's own target and Host choose the route. Raises ValueError that says
-    what there is when no route has that name.
+    Without a name the request's own target and Host choose the route. `now`: epoch seconds, for
+    signed time stamps. Raises ValueError that says what there is when no route has that name.
     """
-    delivery, notes = _delivery(raw)
+    delivery, notes = read_request(raw)
     found = RouteTable(loaded.routes).find(delivery.target, delivery.header(b"host"))
     route = found if route_name is None else _named(loaded, route_name)
     if route is None:
@@ -71,7 +68,9 @@ def try_sample(loaded: Loaded, route_name: str | None, raw: bytes) -> Sample:
     if delivery.headers and found is not route:
         there = "no route" if found is None else f"the route {found.name}"
         notes = (*notes, f"by its host and path this request would go to {there}")
-    return replace(_read(route, delivery), notes=notes)
+    trial = Trial(loaded, loaded.routes.index(route), route, delivery, now)
+    made = Sample(route.name, **tried(trial))
+    return replace(made, notes=(*notes, *made.notes))
 
 
 def as_text(sample: Sample) -> str:
@@ -80,16 +79,36 @@ def as_text(sample: Sample) -> str:
         ("route", sample.route or "none"),
         ("verdict", sample.verdict),
         ("why", sample.why),
+        ("signature", sample.signature),
+        ("handshake", sample.handshake),
         *((f"scope {part.where}", part.value) for part in sample.scope),
         *((f"part {part.where}", part.value) for part in sample.parts),
+        *((f"operation {part.where}", part.value) for part in sample.operation),
         ("event id", sample.event_id),
         ("key", sample.key),
         ("event type", sample.event_type),
         ("event time", sample.event_time),
+        *_item_rows(sample.items),
+        *(("not compared", member) for member in sample.left_out),
+        ("a duplicate is told", sample.duplicate),
         ("in doubt, asked", sample.probe),
         *(("note", note) for note in sample.notes),
     ]
     return "\n".join(f"{name:<24} {value}" for name, value in rows if value is not None)
+
+
+def _item_rows(items: tuple[SampleItem, ...]) -> list[tuple[str, str | None]]:
+    rows: list[tuple[str, str | None]] = []
+    for number, item in enumerate(items[:_MOST_SHOWN]):
+        if item.key is None:
+            rows.append((f"item {number}", f"no usable id ({item.why}), so it counts as new"))
+            continue
+        facts = [str(item.event_id), item.event_type, item.event_time]
+        rows.append((f"item {number}", ", ".join(fact for fact in facts if fact is not None)))
+        rows.append(("  key", item.key + (" (a repeat in this body)" if item.repeat else "")))
+    if len(items) > _MOST_SHOWN:
+        rows.append(("items", f"and {len(items) - _MOST_SHOWN} more, {len(items)} in all"))
+    return rows
 
 
 def as_json(sample: Sample) -> str:
@@ -103,98 +122,3 @@ def _named(loaded: Loaded, name: str) -> Route:
             return route
     there = ", ".join(route.name for route in loaded.routes)
     raise ValueError(f"no route is called {name!r}; there is {there}")
-
-
-def _read(route: Route, delivery: Delivery) -> Sample:
-    if delivery.method not in route.methods:
-        why = f"{delivery.method} is not among the route's methods: forwarded, never claimed"
-        return Sample(route.name, "passed", why)
-    try:
-        lines = end_to_end(delivery.headers, route.recipe.headers())
-    except BadNomination as error:
-        return Sample(route.name, "refused", f"Connection names {error}, which decides: 400")
-    reading = Reading(delivery._replace(headers=lines))
-    sample = Sample(
-        route.name,
-        *_verdict(route, reading),
-        scope=_parts(reading, route.recipe.scope),
-        parts=_parts(reading, route.recipe.parts),
-        event_type=None if route.event_type is None else reading.text(route.event_type),
-        event_time=None if route.event_time is None else _time(reading, route.event_time),
-    )
-    key = reading.identify(route.recipe)
-    if isinstance(key, EventKey):
-        probe = None if route.probe is None else _question(route.probe, key.event_id)
-        return replace(sample, event_id=key.event_id, key=key.digest.hex(), probe=probe)
-    return sample
-
-
-def _verdict(route: Route, reading: Reading) -> tuple[str, str | None]:
-    match reading.identify(route.recipe):
-        case EventKey():
-            return "keyed", None
-        case Missing(where):
-            why = absence.reason(reading.delivery, parse_location(where))
-            said = f"no usable id at {where} ({why})"
-            if route.missing_id is OnMissingId.REFUSE:
-                return "refused", f"{said}: 400"
-            return "unkeyed", f"{said}: forwarded unprotected"
-        case Conflicting(where, why):
-            return "refused", f"{where}: {why}: 400"
-        case other:
-            assert_never(other)
-
-
-def _question(probe: Probe, event_id: str) -> str:
-    upstream = probe.upstream
-    asked = replace(probe, target=probe.shown).target_of(event_id)
-    return f"GET {upstream.scheme}://{upstream.authority}{asked}"
-
-
-def _parts(reading: Reading, locations: tuple[Location, ...]) -> tuple[Part, ...]:
-    parts = []
-    for location in locations:
-        found = reading.identify(Recipe((), (location,)))
-        value = found.event_id if isinstance(found, EventKey) else None
-        parts.append(Part(describe(location), value))
-    return tuple(parts)
-
-
-def _time(reading: Reading, location: Location) -> str | None:
-    text = reading.text(location)
-    if text is None:
-        return None
-    seconds = parse_event_time(text)
-    if seconds is None:
-        return f"{text} (not used: neither RFC 3339 with an offset nor an epoch)"
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat()
-    except (OverflowError, ValueError, OSError):
-        return f"{text} (beyond the calendar)"
-
-
-def _delivery(raw: bytes) -> tuple[Delivery, tuple[str, ...]]:
-    line = _REQUEST_LINE.match(raw)
-    if line is None:
-        note = "taken as a body: POST, no headers, no query"
-        return Delivery("POST", "/", (), raw, "127.0.0.1", "http"), (note,)
-    head, *rest = re.split(rb"\r?\n\r?\n", raw[line.end() - 1 :], maxsplit=1)
-    lines, body = _lines(head), rest[0] if rest else b""
-    delivery = Delivery(line[1].decode(), line[2].decode(), lines, body, "127.0.0.1", "http")
-    if (delivery.header(b"transfer-encoding") or b"").strip().lower() == b"chunked":
-        note = "chunked: the body is read as it stands; save it without the chunk sizes"
-        return delivery, (note,)
-    length = delivery.header(b"content-length")
-    if length is not None and length.isdigit() and int(length) != len(body):
-        note = f"Content-Length says {int(length)} bytes, the file has {len(body)} after the head"
-        return delivery._replace(body=body[: int(length)]), (note,)
-    return delivery, ()
-
-
-def _lines(head: bytes) -> RawHeaders:
-    found = []
-    for line in re.split(rb"\r?\n", head):
-        name, colon, value = line.partition(b":")
-        if colon:
-            found.append((name, value.strip(b" \t")))
-    return tuple(found)

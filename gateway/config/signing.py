@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-from gateway.config import senders
+from gateway.config import local_keys, senders
 from gateway.config.custody import stores
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import RouteSettings
 from gateway.config.sender_settings import SignatureSettings
 from gateway.core.durations import format_duration
+from gateway.core.handshake import Proof
 from gateway.core.route import Mode, OnDoubt, OnStale, Route
 from gateway.providers.scheme import Scheme
 
@@ -31,7 +32,7 @@ def faults(
             yield from _needs(settings.signature, known, path)
             yield from _secrets(settings.signature, known, path, stands_in)
             yield from _tolerance(settings.signature, known, route, path)
-            yield from _keys(settings.signature, path)
+            yield from _keys(settings.signature, route, path, stands_in)
     yield from _resigning(settings, known, here)
     yield from _late(settings, known, here)
     yield from _handshakes(settings, here)
@@ -85,11 +86,22 @@ def _tolerance(told: SignatureSettings, known: Scheme, route: Route, path: Path)
         yield Fault(where, message, f"write {kept} or less")
 
 
-def _keys(told: SignatureSettings, path: Path) -> Iterator[Fault]:
+def _keys(
+    told: SignatureSettings, route: Route, path: Path, stands_in: StandsIn
+) -> Iterator[Fault]:
     for index, key in enumerate(told.keys):
         if key.lower().startswith("http://"):
             message = "would fetch the provider's keys unprotected, where anybody can replace them"
             yield Fault((*path, "keys", index), message, "write https://")
+    unknown = any(
+        stands_in((*path, name, index))
+        for name, values in (("secrets", told.secrets), ("keys", told.keys))
+        for index in range(len(values))
+    )
+    why = None if unknown or route.signature is None else local_keys.unusable(route.signature)
+    if why is not None:
+        where = "keys" if told.keys else "secrets"
+        yield Fault((*path, where), why, "write the provider's public key as PEM or JWKS")
 
 
 def _resigning(settings: RouteSettings, known: Scheme | None, here: Path) -> Iterator[Fault]:
@@ -149,7 +161,7 @@ def _delivering_late(settings: RouteSettings) -> Iterator[tuple[str, str]]:
 def _handshakes(settings: RouteSettings, here: Path) -> Iterator[Fault]:
     for index, one in enumerate(settings.handshakes):
         path: Path = (*here, "handshakes", index)
-        if not one.match:
+        if not (one.match or one.methods):
             yield Fault((*path, "match"), "is an empty list, which every event is", "write one")
         if one.answer is not None and one.answer.text is not None and one.answer.members:
             yield Fault((*path, "answer"), "has both text and json", "keep one of the two")
@@ -184,6 +196,15 @@ def _unused(settings: RouteSettings, here: Path) -> Iterator[Fault]:
     elif settings.answer_handshakes and by_token and settings.verify_token is None:
         message = "a handshake by token passes to the consumer without the route's verify_token"
         yield Fault((*here, "answer_handshakes"), message, 'write verify_token: "${VERIFY_TOKEN}"')
+    proving = any(
+        isinstance(value, Proof)
+        for one in settings.handshakes
+        for value in (one.answer.members.values() if one.answer is not None else ())
+    )
+    if settings.answer_handshakes and proving and settings.signature is None:
+        message = "a handshake that asks for proof of the secret passes to the consumer without one"
+        remedy = 'write signature: {secrets: ["${WEBHOOK_SECRET}"]}'
+        yield Fault((*here, "answer_handshakes"), message, remedy)
     own = "handshakes" in settings.model_fields_set and settings.provider is None
     if own and answerable and not settings.answer_handshakes:
         message = "their answers are not given: handshakes pass to the consumer"
