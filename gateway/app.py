@@ -30,6 +30,7 @@ from gateway.core.outcome import StatusPolicy
 from gateway.core.route import Upstream
 from gateway.flow.bodies import Bodies
 from gateway.flow.flights import Flights
+from gateway.flow.observing import Observations
 from gateway.flow.record import Recorder
 from gateway.flow.shared import Shared
 from gateway.flow.upkeep import Upkeep
@@ -39,6 +40,7 @@ from gateway.metrics import Metrics
 from gateway.owed import refuse_missing_at_reload, refuse_missing_at_start
 from gateway.reloading import Reloading
 from gateway.routing import Routing
+from gateway.sealing import Sealing
 from gateway.store.embedded import EmbeddedPostgres, default_data_dir
 from gateway.store.store import Store
 from gateway.upstream.hop import Hop
@@ -85,12 +87,14 @@ class Gateway:
     async def start(self) -> Addresses:
         """Bring everything up.
 
-        Raises OSError when an address is taken or a TLS file unusable, EmbeddedError for the store,
-        ValueError for its DSN or for a route that is missing; `stop` tidies up after it.
+        Raises OSError when an address is taken or a file of TLS or keys unusable, EmbeddedError for
+        the store, ValueError for its DSN, a key, or a route that is missing; `stop` tidies up after
+        it.
         """
         for warning in self._loaded.warnings:
             log.warning("config_warning", extra={"detail": warning})
         self._build(self._dsn())
+        self._exit.push_async_callback(self._sealing.close)
         await self._use(self._loaded)
         self._exit.push_async_callback(self._store.stop)
         await self._store.start()
@@ -109,6 +113,8 @@ class Gateway:
             self._routing.deliverers.watch,
             self._upkeep.look,
             self._upkeep.forget,
+            self._observations.keep,
+            self._sealing.watch,
         ):
             self._spawn(for_good(loop))
         self._state = "running"
@@ -135,10 +141,14 @@ class Gateway:
             on_error=metrics.store_error,
             on_statement=metrics.statement,
         )
+        self._sealing = Sealing(time.monotonic)
         self._health = Health(self._store, lambda: self._loaded.routes)
         self._recorder = Recorder(self._store, self._store, metrics, time.monotonic, self._spawn)
         dice = Random(secrets.randbits(256))
         self._upkeep = Upkeep(self._store, time.monotonic, dice.random)
+        self._observations = Observations(
+            self._store, time.monotonic, partial(dice.getrandbits, 63), dice.random
+        )
         shared = Shared(
             claims=self._store,
             inbox=self._store,
@@ -147,8 +157,10 @@ class Gateway:
             bodies=Bodies(loaded.limits.body_memory),
             flights=Flights(),
             recorder=self._recorder,
+            observations=self._observations,
             counts=metrics,
             clock=time.monotonic,
+            epoch=time.time,
             # A token tells one holder from another, and nobody gains anything by guessing one.
             dice=partial(dice.getrandbits, 63),
             jitter=dice.random,
@@ -157,7 +169,7 @@ class Gateway:
             parse=orjson.loads,
             log_deliveries=loaded.log_deliveries,
         )
-        self._routing = Routing(shared, self._new_hop)
+        self._routing = Routing(shared, self._new_hop, self._sealing.seals)
         self._ingress = Ingress(self._routing.find, limits=_limits(loaded), counts=metrics, log=log)
         metrics.gauges.watch(
             store_up=lambda: self._store.away_since is None,
@@ -221,7 +233,10 @@ class Gateway:
         if not idle:
             await self._routing.abort()
             idle = await self._wait_idle(LAST_SETTLEMENTS)
-        unrecorded = await self._recorder.drain(LAST_SETTLEMENTS)
+        unrecorded, _ = await asyncio.gather(
+            self._recorder.drain(LAST_SETTLEMENTS),
+            _within(self._observations.keep_once(), LAST_SETTLEMENTS),
+        )
         log.info("drained", extra={"idle": idle, "unrecorded": unrecorded})
 
     async def _wait_idle(self, within: float) -> bool:

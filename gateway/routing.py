@@ -16,15 +16,19 @@ from gateway.core.addressing import RouteTable
 from gateway.core.headers import Networks
 from gateway.core.outcome import StatusPolicy
 from gateway.core.route import Route, Tls, Upstream
+from gateway.core.signature import Signature
 from gateway.flow.deliver import Deliverer
 from gateway.flow.deliverers import Deliverers
 from gateway.flow.forward import Sender
 from gateway.flow.modes import Receiver, wire
 from gateway.flow.reach import Reach
 from gateway.flow.shared import Shared
+from gateway.sealing import Seals
 from gateway.upstream.hop import Hop
 
 NewHop = Callable[[Upstream, StatusPolicy], Hop]
+NewSeals = Callable[[Signature], Seals]
+"""Raises OSError or ValueError when the keys cannot be used."""
 # A probe's 200 says that the consumer knows the event; what else it says, `flow/doubt.py` reads.
 KNOWN = StatusPolicy(frozenset({200}), frozenset(), overload_is_refusal=False)
 
@@ -41,6 +45,10 @@ class Running:
     reach: Reach
     certificates: bytes
     """The content of the hops' TLS files: renewed ones need new hops."""
+    seals: Seals | None
+    """None where nothing is checked."""
+    keys: bytes
+    """The content of the files of public keys, in the same way."""
 
     @property
     def hops(self) -> list[Hop]:
@@ -51,8 +59,9 @@ class Running:
 class Routing:
     """Finds the receiver of a request."""
 
-    def __init__(self, shared: Shared, new_hop: NewHop) -> None:
+    def __init__(self, shared: Shared, new_hop: NewHop, new_seals: NewSeals) -> None:
         self._shared = shared
+        self._new_seals = new_seals
         self.deliverers = Deliverers(shared)
         self._new_hop = new_hop
         self._running: dict[str, Running] = {}
@@ -71,7 +80,8 @@ class Routing:
     def use(self, routes: tuple[Route, ...], trusted: Networks) -> None:
         """Put a configuration in force, from the next request on.
 
-        Raises OSError when a TLS file of a route cannot be used; then nothing has changed.
+        Raises OSError or ValueError when a TLS file or a key of a route cannot be used; then
+        nothing has changed.
         """
         before = self._running
         self._running = {
@@ -109,25 +119,44 @@ class Routing:
                 await hop.close()
 
     def _run(self, route: Route, trusted: Networks, old: Running | None) -> Running:
-        certificates = fingerprint(_files(route))
+        certificates, keys = fingerprint(_files(route)), fingerprint(_keys(route))
         if old is not None and _same_hops(old, route, certificates):
-            if old.route == route and trusted == self._trusted:
+            if old.route == route and old.keys == keys and trusted == self._trusted:
                 return old
             hop, prober, reach = old.hop, old.prober, old.reach
         else:
             hop = self._new_hop(route.upstream, route.status)
             reach = Reach(route, self._shared.clock)
             prober = None if route.probe is None else self._new_hop(route.probe.upstream, KNOWN)
+        seals = self._seals(route, keys, old)
+        verifier, signer = seals or (None, None)
         shared = self._shared
-        sender = Sender(route, hop, trusted, shared.counts, shared.clock, reach)
-        receiver, deliverer = wire(route, sender, prober, shared)
-        return Running(route, receiver, deliverer, hop, prober, reach, certificates)
+        sender = Sender(
+            route, hop, trusted, shared.counts, shared.clock, reach, signer, shared.epoch
+        )
+        receiver, deliverer = wire(route, sender, prober, verifier, shared)
+        return Running(
+            route, receiver, deliverer, hop, prober, reach, certificates, seals, keys
+        )  # fmt: skip
+
+    def _seals(self, route: Route, keys: bytes, old: Running | None) -> Seals | None:
+        """Those of before where they are the same: they may have fetched keys."""
+        if route.signature is None:
+            return None
+        if old is not None and (old.route.signature, old.keys) == (route.signature, keys):
+            return old.seals
+        return self._new_seals(route.signature)
 
 
 def _files(route: Route) -> Iterator[Path]:
     of_probe = () if route.probe is None else (route.probe.upstream.tls,)
     for tls in (route.upstream.tls, *of_probe):
         yield from (Path(name) for name in _names(tls))
+
+
+def _keys(route: Route) -> Iterator[Path]:
+    keys = () if route.signature is None else route.signature.keys
+    return (Path(key) for key in keys if not key.startswith("https://"))
 
 
 def _names(tls: Tls) -> list[str]:

@@ -14,7 +14,9 @@ import pytest
 from gateway.core.answer import Unanswered, Verdict
 from gateway.core.outcome import Outcome, StatusPolicy, Unreached
 from gateway.core.route import Mode, Upstream
+from gateway.core.signature import Signature
 from gateway.routing import Routing
+from gateway.sealing import Seals
 from gateway.upstream.hop import Hop
 from tests.flow.consumer import says
 from tests.flow.world import ROUTE, World, delivery
@@ -28,12 +30,16 @@ def new_hop(upstream: Upstream, policy: StatusPolicy) -> Hop:
     return Hop(upstream, policy, clock=time.monotonic, at=nowhere)
 
 
+def no_seals(signature: Signature) -> Seals:
+    raise AssertionError(signature)
+
+
 async def test_what_began_before_a_reload_is_cut_off_with_the_rest_even_if_not_sent_yet() -> None:
     world, taken = World(), []
     consumer = await asyncio.start_server(lambda _, writer: taken.append(writer), "127.0.0.1", 0)
     port = consumer.sockets[0].getsockname()[1]
     here = replace(ROUTE, upstream=replace(ROUTE.upstream, port=port))
-    routing = Routing(world.shared, new_hop)
+    routing = Routing(world.shared, new_hop, no_seals)
     routing.use((here,), ())
     receiver = routing.find("/hooks/orders", None)
     assert receiver is not None
@@ -55,7 +61,7 @@ async def test_hops_of_earlier_configurations_are_forgotten_once_nobody_uses_the
         made.append(upstream.port)
         return new_hop(upstream, policy)
 
-    routing = Routing(world.shared, counted)
+    routing = Routing(world.shared, counted, no_seals)
     for port in range(3000, 3010):
         routing.use((replace(ROUTE, upstream=replace(ROUTE.upstream, port=port)),), ())
         await routing.close_replaced()
@@ -68,7 +74,7 @@ async def test_hops_of_earlier_configurations_are_forgotten_once_nobody_uses_the
 async def test_other_proxies_to_trust_or_renewed_certificates_are_taken_up(tmp_path: Path) -> None:
     world = World()
     ca = tmp_path / "ca.pem"
-    routing = Routing(world.shared, lambda _, policy: new_hop(ROUTE.upstream, policy))
+    routing = Routing(world.shared, lambda _, policy: new_hop(ROUTE.upstream, policy), no_seals)
     tls = replace(ROUTE.upstream, tls=replace(ROUTE.upstream.tls, ca=str(ca)))
     route = replace(ROUTE, upstream=tls)
     ca.write_text("old")
@@ -94,7 +100,7 @@ async def test_the_idle_connections_of_a_replaced_hop_are_closed() -> None:
     def noted(upstream: Upstream, policy: StatusPolicy) -> Hop:
         return Noted(upstream, policy, clock=time.monotonic, at=nowhere)
 
-    routing = Routing(world.shared, noted)
+    routing = Routing(world.shared, noted, no_seals)
     routing.use((ROUTE,), ())
     routing.use((replace(ROUTE, upstream=replace(ROUTE.upstream, port=3001)),), ())
     await routing.close_replaced()
@@ -115,6 +121,7 @@ async def test_a_consumer_that_was_away_before_a_reload_is_back_after_it(
     routing = Routing(
         world.shared,
         lambda upstream, policy: Scripted(upstream, policy, clock=time.monotonic, at=nowhere),
+        no_seals,
     )
     for mode in (Mode.OBSERVE, Mode.FORWARD):
         routing.use((replace(ROUTE, mode=mode),), ())
@@ -128,7 +135,7 @@ async def test_a_consumer_that_was_away_before_a_reload_is_back_after_it(
 
 async def test_a_reload_keeps_the_receivers_of_routes_that_did_not_change() -> None:
     world = World()
-    routing = Routing(world.shared, new_hop)
+    routing = Routing(world.shared, new_hop, no_seals)
     routing.use((ROUTE,), ())
     before = routing.find("/hooks/orders", None)
     routing.use((ROUTE, replace(ROUTE, name="more", path="/hooks/more")), ())

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gateway.core.event import RawHeaders
 from gateway.core.keying import Reading
 from gateway.core.location import Location
+
+# What a proof is made of: a random token. Anybody may ask for one, and an HMAC of whatever they
+# like, under the secret that signs deliveries, would sign their forgeries; those have a time
+# stamp's dot or colon in them, or a body's braces.
+_TOKEN = re.compile(r"[A-Za-z0-9_+/-]{1,128}={0,2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +36,12 @@ class Condition:
         found = reading.text(self.where)
         if self.absent or found is None:
             return self.absent and found is None
-        return self.equals is None or hmac.compare_digest(found.encode(), self.equals.encode())
+        return self.equals is None or hmac.compare_digest(_bytes(found), _bytes(self.equals))
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The hex HMAC-SHA256 of a value under the route's first secret: shows that we have it."""
+    """The hex HMAC-SHA256 of a random token: shows that we have the route's first secret."""
 
     of: Location
 
@@ -87,10 +93,10 @@ def find(handshakes: Iterable[Handshake], reading: Reading) -> Handshake | None:
     return next((one for one in handshakes if one.matches(reading)), None)
 
 
-def say(greeting: Greeting, reading: Reading, secret: str) -> Said | None:
-    """The answer to a request; None where the request lacks what belongs into it.
+def say(greeting: Greeting, reading: Reading, secret: str | None) -> Said | None:
+    """The answer to a request; None where the request, or we, lack what belongs into it.
 
-    `secret`: the route's first; of use for a proof only.
+    `secret`: the route's first, for a proof.
     """
     lines: list[tuple[bytes, bytes]] = []
     if greeting.content_type is not None:
@@ -104,20 +110,25 @@ def say(greeting: Greeting, reading: Reading, secret: str) -> Said | None:
     return None if body is None else Said(greeting.status, tuple(lines), body)
 
 
-def _body(greeting: Greeting, reading: Reading, secret: str) -> bytes | None:
-    if greeting.members:
-        said = {}
-        for name, value in greeting.members:
-            found = reading.text(value.of if isinstance(value, Proof) else value)
-            if found is None:
-                return None
-            said[name] = _proof(secret, found) if isinstance(value, Proof) else found
-        return json.dumps(said).encode()
-    if greeting.text is None:
-        return b""
-    text = reading.text(greeting.text)
-    return None if text is None else text.encode("utf-8", "surrogatepass")
+def _body(greeting: Greeting, reading: Reading, secret: str | None) -> bytes | None:
+    if not greeting.members:
+        text = "" if greeting.text is None else reading.text(greeting.text)
+        return None if text is None else _bytes(text)
+    said = {}
+    for name, value in greeting.members:
+        found = _proof(value, reading, secret) if isinstance(value, Proof) else reading.text(value)
+        if found is None:
+            return None
+        said[name] = found
+    return json.dumps(said).encode()
 
 
-def _proof(secret: str, value: str) -> str:
-    return hmac.digest(secret.encode(), value.encode("utf-8", "surrogatepass"), "sha256").hex()
+def _proof(proof: Proof, reading: Reading, secret: str | None) -> str | None:
+    token = reading.text(proof.of)
+    if token is None or secret is None or not _TOKEN.fullmatch(token):
+        return None
+    return hmac.digest(secret.encode(), token.encode(), "sha256").hex()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -10,6 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+VERIFIED = (b"Dedup-Verified", b"1")
+"""The last line of a delivery that was checked, where it is to be signed anew. It goes with the
+stored ones, no sender can bring it, and it ends before the consumer: what nobody checked must never
+leave us under our signature."""
+
 
 class Flaw(StrEnum):
     """Why a signature is none."""

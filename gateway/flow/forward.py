@@ -12,12 +12,17 @@ from gateway.core.event import Delivery, EventKey
 from gateway.core.headers import Marks, Networks
 from gateway.core.outcome import Ambiguous, Delivered, Outcome, Refused, Unreached
 from gateway.core.route import Mode, Route
-from gateway.flow.needs import Clock, Consumer, Counts
+from gateway.core.signature import VERIFIED
+from gateway.flow.needs import Clock, Consumer, Counts, Signer
 from gateway.flow.reach import Reach
 
 
 class Sender:
-    """Forwards deliveries of one route and counts what became of them."""
+    """Forwards deliveries of one route and counts what became of them.
+
+    With a `signer`, each that was checked is signed anew: it may be late, or a part of what came.
+    `epoch`: seconds since then, on this machine's clock.
+    """
 
     def __init__(
         self,
@@ -27,6 +32,8 @@ class Sender:
         counts: Counts,
         clock: Clock,
         reach: Reach,
+        signer: Signer | None,
+        epoch: Clock,
     ) -> None:
         self._route = route
         self._consumer = consumer
@@ -34,22 +41,29 @@ class Sender:
         self._counts = counts
         self._clock = clock
         self._reach = reach
+        self._signer = signer
+        self._epoch = epoch
         upstream = route.upstream
         self._host = None if upstream.host_header is None else upstream.host_header.encode()
         self._authority = upstream.authority.encode()
         self._slow = patience(route)
+        # Of an id that is not what the key is made of, none says what may happen once.
+        recipe = route.recipe
+        self._parts = 0 if recipe.operation or route.batch is not None else len(recipe.parts)
 
     def marks(self, key: EventKey, attempt: int, *, doubtful: bool) -> Marks:
         """What a forward of an event says about itself."""
         idempotency_key = None
         if self._route.idempotency_key:
-            idempotency_key = headers.idempotency_key(key, len(self._route.recipe.parts))
+            idempotency_key = headers.idempotency_key(key, self._parts)
         return Marks(key.event_id, attempt, doubtful, idempotency_key)
 
     async def send(
         self, delivery: Delivery, marks: Marks | None = None, send_before: float | None = None
     ) -> Outcome:
         """One forward. `send_before`: monotonic seconds, see `Consumer.send`."""
+        if delivery.headers and delivery.headers[-1] == VERIFIED:
+            delivery = self._signed(delivery._replace(headers=delivery.headers[:-1]))
         lines = headers.outbound(
             delivery,
             host=self._host,
@@ -72,6 +86,10 @@ class Sender:
         )
         self._reach.told(result)
         return result
+
+    def _signed(self, delivery: Delivery) -> Delivery:
+        # A reload may have ended it since the delivery was stored.
+        return delivery if self._signer is None else self._signer.sign(delivery, self._epoch())
 
 
 def patience(route: Route) -> float:

@@ -9,17 +9,22 @@ from gateway.flow.accept import InboxRoute
 from gateway.flow.deliver import Deliverer
 from gateway.flow.doubt import Doubt
 from gateway.flow.forward import Sender
-from gateway.flow.needs import Consumer
+from gateway.flow.guard import Guard
+from gateway.flow.needs import Consumer, Verifier
 from gateway.flow.notes import Notes
 from gateway.flow.observe import ObserveRoute
 from gateway.flow.receive import ForwardRoute
 from gateway.flow.shared import Shared
 
-Receiver = ForwardRoute | ObserveRoute | InboxRoute
+Receiver = ForwardRoute | ObserveRoute | InboxRoute | Guard
 
 
 def wire(
-    route: Route, sender: Sender, prober: Consumer | None, shared: Shared
+    route: Route,
+    sender: Sender,
+    prober: Consumer | None,
+    verifier: Verifier | None,
+    shared: Shared,
 ) -> tuple[Receiver, Deliverer]:
     """What takes a route's deliveries, and what sends its entries, in whatever mode.
 
@@ -37,6 +42,8 @@ def wire(
             receiver = ObserveRoute(route, sender, notes, shared)
         case _:
             assert_never(route.mode)
+    if verifier is not None:
+        receiver = Guard(receiver, sender, verifier, notes, shared)
     return receiver, deliverer
 
 

@@ -19,6 +19,7 @@ from gateway.flow.needs import (
     Room,
     Spawn,
 )
+from gateway.flow.observing import Observations
 from gateway.flow.record import Recorder
 
 # D2 allows two seconds in all; the rest is for reading the body's id and writing the answer.
@@ -39,8 +40,11 @@ class Shared:
     bodies: Bodies
     flights: Flights
     recorder: Recorder
+    observations: Observations
     counts: Counts
     clock: Clock
+    epoch: Clock
+    """Seconds since 1970, on this machine's clock: signatures have time stamps."""
     dice: Dice
     jitter: Jitter
     spawn: Spawn

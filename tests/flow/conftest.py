@@ -10,6 +10,7 @@ import pytest
 
 from gateway.core.route import Mode, OnDoubt, Probe
 from tests import routes
+from tests.flow.seals import SIGNATURE, Seals
 from tests.flow.world import GIVE_UP, MakeWorld, World
 from tests.swallowed import watched_loop as watched_loop
 
@@ -49,5 +50,17 @@ def doubting(make_world: MakeWorld) -> MakeWorld:
     def make(on_doubt: OnDoubt, mode: Mode = Mode.FORWARD, **changes: Any) -> World:
         probe = PROBE if on_doubt is OnDoubt.PROBE else None
         return make_world(on_doubt=on_doubt, probe=probe, mode=mode, **changes)
+
+    return make
+
+
+@pytest.fixture
+def signed(make_world: MakeWorld) -> MakeWorld:
+    """Routes that check signatures."""
+
+    def make(mode: Mode = Mode.FORWARD, **changes: Any) -> World:
+        seals = Seals()
+        settings = {"signature": SIGNATURE, **changes}
+        return make_world(verifier=seals, signer=seals, mode=mode, **settings)
 
     return make

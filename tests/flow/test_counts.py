@@ -75,9 +75,11 @@ async def test_a_delivery_is_a_line_only_where_that_is_asked_for(
     assert [line.message for line in caplog.records] == ["delivery"]
     caplog.clear()
     reach = Reach(world.route, time.monotonic)
-    sender = Sender(world.route, world.consumer, (), world.counted, time.monotonic, reach)
+    sender = Sender(
+        world.route, world.consumer, (), world.counted, time.monotonic, reach, None, time.time
+    )
     shared = replace(world.shared, log_deliveries=False)
-    quiet, _ = wire(world.route, sender, None, shared)
+    quiet, _ = wire(world.route, sender, None, None, shared)
     await quiet.receive(delivery("evt_2"))
     assert not caplog.records
 

@@ -27,18 +27,22 @@ from gateway.flow.deliver import Deliverer
 from gateway.flow.flights import Flights
 from gateway.flow.forward import Sender
 from gateway.flow.modes import Receiver, wire
+from gateway.flow.needs import Signer, Verifier
+from gateway.flow.observing import Observations
 from gateway.flow.reach import Reach
 from gateway.flow.record import Recorder
 from gateway.flow.shared import Shared
 from tests import routes
 from tests.fakes import MemoryClaims, MemoryReplies
 from tests.flow.consumer import Gate, Line, ScriptedConsumer, never, says
+from tests.flow.notebook import Notebook
 from tests.flow.shop import Counted, Shop
 
 LEASE = 50.0
 GIVE_UP = 3600.0
 """Seconds after which a probe that does not say leads to a person."""
 TOKENS = itertools.count(1)
+EPOCH = 1_787_616_000.0
 
 # A busy wait of 0.4 s: long enough to be seen, short enough to wait for in a test.
 PROMISE = Promise(timedelta(seconds=1.4), timedelta(hours=72), timedelta(days=30), "tests", None)
@@ -88,7 +92,15 @@ class Room:
 class World:
     """Everything around a route. Two of them on one `shop` are two processes."""
 
-    def __init__(self, shop: Shop | None = None, **changes: Any) -> None:
+    def __init__(
+        self,
+        shop: Shop | None = None,
+        verifier: Verifier | None = None,
+        signer: Signer | None = None,
+        **changes: Any,
+    ) -> None:
+        self.verifier = verifier
+        self.signer = signer
         self.shop = shop or Shop(MemoryClaims())
         self.consumer = ScriptedConsumer()
         self.counted = Counted()
@@ -102,6 +114,10 @@ class World:
         self.prober = ScriptedConsumer()
         self.room = Room()
         self.recorder = Recorder(self.shop, self.shop, self.counted, self.clock, self._spawn)
+        self.notebook = Notebook()
+        self.observations = Observations(
+            self.notebook, self.clock, lambda: next(TOKENS), lambda: 0.0
+        )
         self.flights = Flights()
         self.bodies = Bodies(1024**2)
         self.route = replace(ROUTE, **changes)
@@ -109,8 +125,10 @@ class World:
 
     def wired(self, route: Route) -> tuple[Receiver, Deliverer]:
         reach = Reach(route, self.clock)
-        sender = Sender(route, self.consumer, (), self.counted, self.clock, reach)
-        return wire(route, sender, self.prober, self.shared)
+        sender = Sender(
+            route, self.consumer, (), self.counted, self.clock, reach, self.signer, self.epoch
+        )
+        return wire(route, sender, self.prober, self.verifier, self.shared)
 
     def receiving(self, route: Route) -> Receiver:
         return self.wired(route)[0]
@@ -125,8 +143,10 @@ class World:
             bodies=self.bodies,
             flights=self.flights,
             recorder=self.recorder,
+            observations=self.observations,
             counts=self.counted,
             clock=self.clock,
+            epoch=self.epoch,
             dice=lambda: next(TOKENS),
             jitter=lambda: 0.0,
             spawn=self._spawn,
@@ -167,6 +187,10 @@ class World:
     def clock(self) -> float:
         """Monotonic seconds of this process."""
         return self._loop.time() + self._skipped
+
+    def epoch(self) -> float:
+        """Seconds since 1970, which begin where nobody takes them for monotonic ones."""
+        return EPOCH + self._skipped
 
     def wait(self, seconds: float) -> None:
         """Time passes in the store."""
