@@ -1,9 +1,9 @@
 """Keys: the public keys of providers, read from files and fetched from URLs, kept within bounds.
 
 A set is looked at again before it is an hour old, and nobody waits for that. While its server is
-away the old one stays in use, for a day at most. A key id that is not in a set may be a new key or a
-forger's, so it asks for the set, once a minute at the most: a set that was read within that minute
-has the last word, an older one has none. All who wait for one URL share one fetch.
+away the old one stays in use, for a day at most. A key id that is not in a set may be a new key or
+a forger's, so it asks for the set, once a minute at the most: a set that was read within that
+minute has the last word, an older one has none. All who wait for one URL share one fetch.
 
 Certificates that deliveries name are the sender's choice among the URLs that a scheme allows, so
 only so many are kept, and only so many new ones are asked for.
@@ -56,9 +56,16 @@ class Published:
     """The keys at one URL."""
 
     def __init__(
-        self, url: str, fetch: Fetch, clock: Clock, start: Callable[..., asyncio.Task[None]]
+        self,
+        url: str,
+        fetch: Fetch,
+        clock: Clock,
+        start: Callable[..., asyncio.Task[None]],
+        after_failure: float = AFTER_FAILURE,
     ) -> None:
+        """`after_failure`: seconds from a fetch that failed to the next."""
         self._url, self._fetch, self._clock, self._start = url, fetch, clock, start
+        self._after_failure = after_failure
         self._keys: Keys = ()
         self._read_at: float | None = None
         self._asked_at: float | None = None
@@ -68,9 +75,9 @@ class Published:
     async def find(self, kid: str | None) -> Keys | Unchecked:
         """All keys there, as new as it takes to tell whether one is called `kid`."""
         if self._age() > FRESH:
-            self._begin(AFTER_FAILURE)
+            self._begin(self._after_failure)
         if not self.is_known:
-            await self._ask(AFTER_FAILURE)
+            await self._ask(self._after_failure)
         if not named(self._keys, kid) and self._age() > ASKED_AGAIN:
             await self._ask(ASKED_AGAIN)
         age = self._age()
@@ -87,7 +94,7 @@ class Published:
     async def renew(self) -> None:
         """Fetch them, or look at them again, when it is time."""
         if self._age() > FRESH:
-            await self._ask(AFTER_FAILURE)
+            await self._ask(self._after_failure)
 
     def _age(self) -> float:
         return float("inf") if self._read_at is None else self._clock() - self._read_at
@@ -138,7 +145,8 @@ class KeyStore:
             return Fixed(_from_file(place))
         published = self._published.get(place)
         if published is None:
-            published = self._published[place] = self._at(place)
+            published = Published(place, self._fetch, self._clock, self._start)
+            self._published[place] = published
         return published
 
     async def certificate(self, url: str) -> Keys | Unchecked:
@@ -147,7 +155,8 @@ class KeyStore:
         if held is None:
             if not self._may_ask():
                 return Unchecked("too many unknown certificates were named within a minute")
-            held = self._certificates[url] = self._at(url)
+            held = Published(url, self._fetch, self._clock, self._start, ASKED_AGAIN)
+            self._certificates[url] = held
             self._make_room(held)
         self._certificates.move_to_end(url)
         return await held.find(None)
@@ -167,9 +176,6 @@ class KeyStore:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _at(self, url: str) -> Published:
-        return Published(url, self._fetch, self._clock, self._start)
 
     def _may_ask(self) -> bool:
         now = self._clock()

@@ -9,7 +9,18 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from gateway.core.signature import Signature
-from gateway.providers import adyen, contentful, in_body, shared_secrets, static_tokens, twilio
+from gateway.providers import (
+    adyen,
+    certificates,
+    contentful,
+    in_body,
+    netlify,
+    public_keys,
+    shared_secrets,
+    static_tokens,
+    tokens,
+    twilio,
+)
 from gateway.providers.keyset import Keyring
 from gateway.providers.scheme import Scheme, Signer, Verifier
 
@@ -17,13 +28,18 @@ _ALL: dict[str, Scheme] = {
     scheme.name: scheme
     for scheme in (
         adyen.SCHEME,
+        *certificates.SCHEMES,
         contentful.SCHEME,
         *in_body.SCHEMES,
+        netlify.SCHEME,
+        *public_keys.SCHEMES,
         *shared_secrets.SCHEMES,
         *static_tokens.SCHEMES,
+        *tokens.SCHEMES,
         twilio.SCHEME,
     )
 }
+_ALL["standard-webhooks"] = public_keys.with_public_keys(_ALL["standard-webhooks"])
 
 
 def names() -> tuple[str, ...]:
