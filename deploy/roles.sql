@@ -18,7 +18,8 @@ $$;
 
 grant usage on schema dedup to dedup_gateway;
 grant select, insert, update on dedup.claims to dedup_gateway;
-grant select, insert, update, delete on dedup.entries to dedup_gateway;
+grant select, insert, update, delete on dedup.entries, dedup.entry_items to dedup_gateway;
+grant select, insert, update, delete on dedup.observations to dedup_gateway;
 grant select, insert on dedup.routes, dedup.actions to dedup_gateway;
 -- A kept reply goes when `claims release` frees its event.
 grant select, insert, delete on dedup.replies to dedup_gateway;

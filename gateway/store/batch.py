@@ -105,6 +105,7 @@ class Batch(Generic[Item, Result]):
         clock: Callable[[], float],
         *,
         lanes: int = LANES,
+        largest: int = LARGEST,
         apart: Batch[Item, Result] | None = None,
         weigh: Callable[[Item], int] | None = None,
     ) -> None:
@@ -114,7 +115,7 @@ class Batch(Generic[Item, Result]):
         self._free = lanes
         self._weigh = weigh
         self._apart = apart
-        self._largest = LARGEST if apart else 1
+        self._largest = largest if apart else 1
         self._wait = TOGETHER if apart else ALONE
         self._queue: deque[Call[Item, Result]] = deque()
         self._flying: dict[asyncio.Task[None], Trip] = {}

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from asyncpg.pgproto.pgproto import UUID
 
@@ -26,6 +26,7 @@ from gateway.core.claim import (
     Settlement,
     Won,
 )
+from gateway.core.event import EventKey
 from gateway.store.batch import TOGETHER, Batch, Group, calls_of, unanswered
 from gateway.store.queries import ForMany, read
 from gateway.store.session import Lost, Record, pause
@@ -34,10 +35,10 @@ from gateway.store.table import BYTE, CHANGED, NOTHING, Table
 # A settlement has a second; whoever needs it recorded goes on in the background.
 SETTLE_WITHIN = 1.0
 
-_CLAIMED = (b"c", b"C")
+CLAIMED = (b"c", b"C")
 STORED = (b"s", b"S")
 DURABLE = (b"d", b"D", *STORED)
-_ENDINGS = {Ending.COMPLETE: b"d", Ending.RELEASE: b"r", Ending.RELEASE_DOUBTFUL: b"R"}
+ENDINGS = {Ending.COMPLETE: b"d", Ending.RELEASE: b"r", Ending.RELEASE_DOUBTFUL: b"R"}
 
 Asks = list[Group[Ask, Arrival]]
 Settlements = list[Group[Settlement, Settled]]
@@ -77,18 +78,9 @@ class Claims:
     async def _arrive(self, groups: Asks, wait: str) -> None:
         ids = await self._table.route_ids()
         asks = [group[0].item for group in groups]
-        rows = await self._table.run(
-            self._arrive_statement,
-            groups,
-            wait,
-            [UUID(ask.key.digest) for ask in asks],
-            [ids[ask.route] for ask in asks],
-            [ask.token for ask in asks],
-            [ask.lease for ask in asks],
-            [BYTE[ask.fingerprint] for ask in asks],
-            self._table.texts(ask.key.event_id for ask in asks),
-        )
-        first_ever = Won(1, False, False, rows[0][7], math.floor(rows[0][7]))
+        columns = arrive_columns(self._table, ids, asks)
+        rows = await self._table.run(self._arrive_statement, groups, wait, *columns)
+        first_ever = first_of(rows)
         still_open: Asks = []
         for row, group in zip(rows, groups, strict=True):
             if row[0]:
@@ -99,7 +91,7 @@ class Claims:
                     call.seen = row[3], row[2]
             else:
                 for call in group:
-                    call.tell(_told(row, call.item))
+                    call.tell(told(self._table, row, call.item, asked=group[0].item))
         if still_open:
             await self._go_on(still_open)
 
@@ -118,12 +110,7 @@ class Claims:
                 self._take_over_statement,
                 groups,
                 wait,
-                [UUID(ask.key.digest) for ask in asks],
-                [attempt for attempt, _ in seen],
-                [state for _, state in seen],
-                [ask.token for ask in asks],
-                [ask.lease for ask in asks],
-                [BYTE[ask.fingerprint] for ask in asks],
+                *take_over_columns(self._table, asks, seen),
             )
         except Lost:
             for call in calls_of(groups):
@@ -132,7 +119,7 @@ class Claims:
             return
         for n, attempt, doubtful, now, first_seen in rows:
             group = groups[n - 1]
-            lapsed = seen[n - 1][1] in _CLAIMED
+            lapsed = seen[n - 1][1] in CLAIMED
             _tell_winner(group, Won(attempt, doubtful, lapsed, now, first_seen))
         # The others lost to somebody else; what that made of their rows, only the rows can tell.
         if lost := unanswered(groups):
@@ -154,7 +141,7 @@ class Claims:
             wait,
             [UUID(settlement.key.digest) for settlement in settlements],
             [settlement.token for settlement in settlements],
-            [_ENDINGS[settlement.ending] for settlement in settlements],
+            [ENDINGS[settlement.ending] for settlement in settlements],
         )
         for (n,) in rows:
             firsts[n - 1][0].tell(CHANGED)
@@ -179,18 +166,60 @@ def _tell_winner(group: Group[Ask, Arrival], won: Won) -> None:
     winner.tell(won)
     for call in group[1:]:
         same_body = call.item.fingerprint == winner.item.fingerprint
+        same_event = call.item.key.event_id == winner.item.key.event_id
         again = call.item.token == winner.item.token
-        call.tell(won if again else Held(same_body, won.now))
+        call.tell(won if again else Held(same_body, won.now, same_event))
 
 
-def _told(row: Record, ask: Ask) -> Arrival:
-    """What a row that is not open tells a delivery."""
-    _, _, state, attempt, token, fingerprint, first_seen, now, dead = row
+def arrive_columns(table: Table, ids: Mapping[str, int], asks: Sequence[Ask]) -> tuple[Any, ...]:
+    """What `arrive` takes, but for the wait."""
+    return (
+        [UUID(ask.key.digest) for ask in asks],
+        [ids[ask.route] for ask in asks],
+        [ask.token for ask in asks],
+        [ask.lease for ask in asks],
+        [BYTE[ask.fingerprint] for ask in asks],
+        table.texts(ask.key.event_id for ask in asks),
+    )
+
+
+def take_over_columns(
+    table: Table, asks: Sequence[Ask], seen: Sequence[tuple[int, bytes]]
+) -> tuple[Any, ...]:
+    """What `take_over` takes, but for the wait. `seen`: attempt and state of each row."""
+    return (
+        [UUID(ask.key.digest) for ask in asks],
+        [attempt for attempt, _ in seen],
+        [state for _, state in seen],
+        [ask.token for ask in asks],
+        [ask.lease for ask in asks],
+        [BYTE[ask.fingerprint] for ask in asks],
+        table.texts(ask.key.event_id for ask in asks),
+    )
+
+
+def first_of(rows: Sequence[Record]) -> Won:
+    """What the first delivery of an event is told."""
+    now = rows[0][7]
+    return Won(1, False, False, now, math.floor(now))
+
+
+def told(table: Table, row: Record, ask: Ask, *, asked: Ask) -> Arrival:
+    """What a row that is not open tells a delivery; `asked`: the one that it was read for."""
+    _, _, state, attempt, token, fingerprint, first_seen, now, dead, other_id = row
     if state is None:  # lost to a row younger than our snapshot: nothing is known of it
         return Held(True, now)
     same_body = fingerprint == BYTE[ask.fingerprint]
+    same_event = is_same_event(table, other_id, ask.key, asked=asked.key)
     if state in DURABLE:
-        return Seen(first_seen, same_body, now, state in STORED, bool(dead))
-    if token == ask.token and state in _CLAIMED:
+        return Seen(first_seen, same_body, now, same_event, state in STORED, bool(dead))
+    if token == ask.token and state in CLAIMED:
         return Won(attempt, state == b"C", False, now, first_seen)
-    return Held(same_body, now)
+    return Held(same_body, now, same_event)
+
+
+def is_same_event(table: Table, other_id: str | None, key: EventKey, *, asked: EventKey) -> bool:
+    """Whether a row is this event's. `other_id`: what the row keeps, if that is not `asked`'s."""
+    if other_id is None:
+        return key.event_id == asked.event_id
+    return table.text(key.event_id) == other_id

@@ -20,9 +20,13 @@ with asked as materialized (
 ), seen as materialized (
   select c.key, c.state, c.attempt, c.token, c.fingerprint, c.first_seen,
          c.state in ('r', 'R') or (c.state in ('c', 'C') and c.until < now()) as open,
+         -- Another event's, of the same operation.
+         case when c.event_id <> a.event_id then c.event_id end as other_id,
          -- Not `exists`: of that Postgres may make a table of all dead entries first.
          case when c.state in ('s', 'S') then
-           (select e.state = 'x' from dedup.entries e where e.key = c.key)
+           (select e.state = 'x' from dedup.entries e where e.key = c.key) is true
+           or (select e.state = 'x' from dedup.entry_items i join dedup.entries e on e.key = i.entry
+                where i.key = c.key) is true
          end as dead
     from asked a
     join dedup.claims c on c.key = a.key
@@ -37,7 +41,7 @@ with asked as materialized (
   returning key
 )
 select w.key is not null as first, s.open, s.state, s.attempt, s.token, s.fingerprint, s.first_seen,
-       extract(epoch from now())::float8 as now, s.dead
+       extract(epoch from now())::float8 as now, s.dead, s.other_id
   from asked a
   left join won  w on w.key = a.key
   left join seen s on s.key = a.key
@@ -48,16 +52,17 @@ select w.key is not null as first, s.open, s.state, s.attempt, s.token, s.finger
 -- nothing, and the state that comes back says whether a lease had lapsed (lapsed is doubt).
 with asked as materialized (
   select a.*
-    from (select set_config('lock_timeout', $7::text, true)) as bounded,
-         unnest($1::uuid[], $2::int4[], $3::"char"[], $4::int8[], $5::float8[], $6::"char"[])
-           with ordinality as a(key, attempt, state, token, lease, fingerprint, n)
+    from (select set_config('lock_timeout', $8::text, true)) as bounded,
+         unnest($1::uuid[], $2::int4[], $3::"char"[], $4::int8[], $5::float8[], $6::"char"[], $7::text[])
+           with ordinality as a(key, attempt, state, token, lease, fingerprint, event_id, n)
 )
 update dedup.claims c
    set state       = (case c.state when 'r' then 'c' else 'C' end)::"char",
        attempt     = c.attempt + 1,
        token       = a.token,
        until       = now() + a.lease * interval '1 second',
-       fingerprint = a.fingerprint
+       fingerprint = a.fingerprint,
+       event_id    = coalesce(a.event_id, c.event_id)
   from asked a
  where c.key = a.key
    and c.attempt = a.attempt

@@ -56,5 +56,9 @@ def whole(event_id: str) -> bytes:
     return event_id.encode("utf-8", "surrogatepass")
 
 
+def as_it_was(whole_id: bytes) -> str:
+    return whole_id.decode("utf-8", "surrogatepass")
+
+
 def time_for(size: int) -> float:
     return size / BYTES_A_SECOND

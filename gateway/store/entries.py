@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core.claim import StoreAway
-from gateway.core.event import Delivery, EventKey
+from gateway.core.event import Delivery, EventKey, Part
 from gateway.core.inbox import EntryState, Leased, Waiting
-from gateway.store.deliveries import STATES, lines
+from gateway.store.deliveries import STATES, as_it_was, lines
 from gateway.store.queries import Statement, read
 from gateway.store.session import TRY, Aborted, Lost, NoSession, Record, Remedy, Sessions, pause
 from gateway.store.table import Table
@@ -94,22 +94,24 @@ class Entries:
         return len(await self._ask("forget", route, kept, most, within=SLOW))
 
     async def _names(self) -> dict[int, str]:
-        ids = await _patiently(self._table.route_ids)
+        ids = await patiently(self._table.route_ids)
         return {number: name for name, number in ids.items()}
 
     async def _ask(self, name: str, route: str, *args: Any, within: float = TRY) -> list[Record]:
-        ids = await _patiently(self._table.route_ids)
+        ids = await patiently(self._table.route_ids)
         return await self._fetch(self._statements[name], ids[route], *args, within=within)
 
     async def _fetch(self, statement: Statement, *args: Any, within: float = TRY) -> list[Record]:
-        return await _patiently(lambda: self._sessions.fetch(statement, *args, seconds=within))
+        return await patiently(lambda: self._sessions.fetch(statement, *args, seconds=within))
 
 
 def _leased(route: str, token: int, row: Record) -> Leased:
-    key, event_id, attempt, doubtful, fingerprint, age, now, *delivery, took_over, by_order, _ = row
+    key, event_id, attempt, doubtful, fingerprint, age, now, *delivery, took_over, by_order = row[
+        :-4
+    ]
     method, target, headers, body, peer, scheme = delivery
     return Leased(
-        EventKey(key.bytes, event_id.decode("utf-8", "surrogatepass")),
+        EventKey(key.bytes, as_it_was(event_id)),
         route,
         token,
         attempt,
@@ -120,10 +122,23 @@ def _leased(route: str, token: int, row: Record) -> Leased:
         Delivery(method, target, lines(headers), body, peer, scheme),
         took_over,
         by_order,
+        _items(*row[-4:-1]),
     )
 
 
-async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
+def _items(
+    keys: Sequence[UUID] | None, fingerprints: Sequence[bytes], ids: Sequence[bytes]
+) -> tuple[Part, ...]:
+    """What a batch's entry stands for; nothing for any other."""
+    if keys is None:
+        return ()
+    return tuple(
+        Part(EventKey(key.bytes, as_it_was(event_id)), fingerprint[0])
+        for key, fingerprint, event_id in zip(keys, fingerprints, ids, strict=True)
+    )
+
+
+async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
     """One statement of nobody's batch, again where that helps. Raises StoreAway."""
     for tries_left in reversed(range(MOST_TRIES)):
         try:

@@ -17,7 +17,7 @@ from asyncpg.pgproto.pgproto import UUID
 from gateway.core.claim import Held, Seen, Settled
 from gateway.core.inbox import Accepted, Conclusion, EntryEnding, Offer, Unclaimed
 from gateway.store.batch import Batch, Group
-from gateway.store.claims import DURABLE, SETTLE_WITHIN, STORED
+from gateway.store.claims import DURABLE, SETTLE_WITHIN, STORED, is_same_event
 from gateway.store.deliveries import LETTERS, all_columns, time_for, whole
 from gateway.store.queries import ForMany, read
 from gateway.store.session import TRY, Aborted, Record, Remedy, pause
@@ -59,16 +59,14 @@ class Inbox:
         self._accepts = Batch(
             self._accept, clock, apart=Batch(self._accept, clock), weigh=_weight_of_wish
         )
-        self._stores = Batch(
-            self._store, clock, apart=Batch(self._store, clock), weigh=_weight_of_offer
-        )
+        self._stores = Batch(self._store, clock, apart=Batch(self._store, clock), weigh=weight)
         self._conclusions = Batch(self._conclude, clock, apart=Batch(self._conclude, clock))
         self._revivals = Batch(
             self._revive,
             clock,
             lanes=1,
             apart=Batch(self._revive, clock, lanes=1),
-            weigh=_weight_of_offer,
+            weigh=weight,
         )
 
     def accept(self, offer: Offer, *, has_room: bool, within: float) -> asyncio.Future[Told]:
@@ -78,13 +76,13 @@ class Inbox:
         need; LookupError here, for a route that was never registered.
         """
         self._table.expect(offer.route)
-        within += time_for(_weight_of_offer(offer))
+        within += time_for(weight(offer))
         return self._accepts.call(offer.key.digest, Wish(offer, has_room), within)
 
     def store(self, offer: Offer, *, within: float) -> asyncio.Future[bool]:
         """The holder of a claim gives it to the inbox. StoreAway and LookupError as above."""
         self._table.expect(offer.route)
-        within += time_for(_weight_of_offer(offer))
+        within += time_for(weight(offer))
         return self._stores.call(offer.key.digest, offer, within)
 
     def conclude(self, conclusion: Conclusion) -> asyncio.Future[Settled]:
@@ -98,7 +96,7 @@ class Inbox:
         StoreAway within a second and what its bytes need, and LookupError as above.
         """
         self._table.expect(offer.route)
-        within = SETTLE_WITHIN + time_for(_weight_of_offer(offer))
+        within = SETTLE_WITHIN + time_for(weight(offer))
         return self._revivals.call(offer.key.digest, offer, within)
 
     async def close(self) -> None:
@@ -136,7 +134,7 @@ class Inbox:
             [offer.doubtful for offer in offers],
             rooms,
             *all_columns(offers, rooms),
-            seconds=TRY + time_for(sum(map(_weight_of_offer, offers))),
+            seconds=TRY + time_for(sum(map(weight, offers))),
         )
         again: Wishes = []
         for row, group, has_room in zip(rows, groups, rooms, strict=True):
@@ -149,7 +147,7 @@ class Inbox:
                 again.append(group)
             else:
                 for call in group:
-                    call.tell(_told(row, group[0].item, call.item))
+                    call.tell(_told(self._table, row, group[0].item, call.item))
         if again:
             await pause()
             await self._accepts.insist(again, self._accept, wait)
@@ -174,7 +172,7 @@ class Inbox:
             [offer.lease for offer in offers],
             [offer.doubtful for offer in offers],
             *all_columns(offers, [True for _ in offers]),
-            seconds=TRY + time_for(sum(map(_weight_of_offer, offers))),
+            seconds=TRY + time_for(sum(map(weight, offers))),
         )
         stored = {n - 1 for (n,) in rows}
         again: Stores = []
@@ -202,7 +200,7 @@ class Inbox:
             [BYTE[offer.fingerprint] for offer in offers],
             [whole(offer.key.event_id) for offer in offers],
             *all_columns(offers, [True for _ in offers]),
-            seconds=TRY + time_for(sum(map(_weight_of_offer, offers))),
+            seconds=TRY + time_for(sum(map(weight, offers))),
         )
         revived = {n - 1 for (n,) in rows}
         for n, group in enumerate(groups):
@@ -242,28 +240,31 @@ class Inbox:
             group[0].tell(CHANGED if n in changed else NOTHING)
 
 
-def _told(row: Record, first: Wish, wish: Wish) -> Told:
+def _told(table: Table, row: Record, first: Wish, wish: Wish) -> Told:
     """What the row tells a call; `first` is the call that went to the server for its group."""
-    was_stored, is_open, state, _, _, fingerprint, first_seen, now, entry, entry_token = row
-    offer = wish.offer
+    was_stored, is_open, state, _, _, fingerprint, first_seen, now, *more = row
+    entry_token, dead, other_id = more
+    offer, asked = wish.offer, first.offer
     if was_stored:
-        if offer.token == first.offer.token:
+        if offer.token == asked.token:
             return Accepted(now)
-        same_body = offer.fingerprint == first.offer.fingerprint
-        return Seen(math.floor(now), same_body, now, stored=True)
+        same_body = offer.fingerprint == asked.fingerprint
+        same_event = offer.key.event_id == asked.key.event_id
+        return Seen(math.floor(now), same_body, now, same_event, stored=True)
     if state is None or is_open:
         return Unclaimed()
     same_body = fingerprint == BYTE[offer.fingerprint]
+    same_event = is_same_event(table, other_id, offer.key, asked=asked.key)
     if state not in DURABLE:
-        return Held(same_body, now)
-    if entry is not None and entry_token == offer.token:
+        return Held(same_body, now, same_event)
+    if entry_token is not None and entry_token == offer.token:
         return Accepted(now)
-    return Seen(first_seen, same_body, now, state in STORED, entry == b"x")
+    return Seen(first_seen, same_body, now, same_event, state in STORED, bool(dead))
 
 
 def _weight_of_wish(wish: Wish) -> int:
-    return _weight_of_offer(wish.offer)
+    return weight(wish.offer)
 
 
-def _weight_of_offer(offer: Offer) -> int:
+def weight(offer: Offer) -> int:
     return len(offer.delivery.body)

@@ -16,7 +16,13 @@ with asked as materialized (
 ), seen as materialized (
   select c.key, c.state, c.attempt, c.token, c.fingerprint, c.first_seen,
          c.state in ('r', 'R') or (c.state in ('c', 'C') and c.until < now()) as open,
-         e.state as entry, e.token as entry_token
+         e.token as entry_token,
+         case when c.event_id <> a.event_id then c.event_id end as other_id,
+         case when c.state in ('s', 'S') then
+           e.state is not distinct from 'x'
+           or (select b.state = 'x' from dedup.entry_items i join dedup.entries b on b.key = i.entry
+                where i.key = c.key) is true
+         end as dead
     from asked a
     join dedup.claims c on c.key = a.key
     left join dedup.entries e on e.key = c.key and c.state in ('s', 'S')
@@ -51,7 +57,7 @@ with asked as materialized (
   returning e.key
 )
 select k.key is not null as first, s.open, s.state, s.attempt, s.token, s.fingerprint, s.first_seen,
-       extract(epoch from now())::float8 as now, s.entry, s.entry_token
+       extract(epoch from now())::float8 as now, s.entry_token, s.dead, s.other_id
   from asked a
   left join kept k on k.key = a.key
   left join seen s on s.key = a.key
@@ -112,7 +118,8 @@ select a.n::int4
 -- stored, or its claim was lost and won anew. What is too heavy to be fetched together stays due. The
 -- first attempt after a redrive is by a person's order, which has the moment of the entry's `since`.
 -- Claims and actions are asked about one row at a time: of an `exists` Postgres may make a table of all
--- completed claims first, for every lease. `asc` is the oldest first; for the newest first, so that a
+-- completed claims first, for every lease. A batch is over when all of its items are; where some are, it
+-- is sent for the others, marked. `asc` is the oldest first; for the newest first, so that a
 -- fresh event does not wait for a backlog, the same text is turned round.
 with due as materialized (
   select e.key, e.state, e.due, octet_length(e.body) as size
@@ -125,8 +132,20 @@ with due as materialized (
    limit $2
      for update of e skip locked
 ), known as materialized (
-  select d.*, coalesce((select c.state in ('d', 'D') from dedup.claims c where c.key = d.key), false) as over
+  select d.*, b.items, b.fingerprints, b.ids, coalesce(b.partly, false) as partly, coalesce(b.over,
+           coalesce((select c.state in ('d', 'D') from dedup.claims c where c.key = d.key), false)) as over
     from due d
+   cross join lateral (
+     select array_agg(i.key order by i.key) as items,
+            array_agg(i.fingerprint order by i.key) as fingerprints,
+            array_agg(i.event_id order by i.key) as ids,
+            bool_and(i.over) as over,
+            bool_or(i.over) as partly
+       from (select i.*, coalesce((
+                      select c.state in ('d', 'D') from dedup.claims c where c.key = i.key), false) as over
+               from dedup.entry_items i
+              where i.entry = d.key
+             offset 0) as i) as b
 ), closed as (
   update dedup.entries e
      set state = 'd', settled = now(), why = null
@@ -134,7 +153,7 @@ with due as materialized (
    where e.key = k.key
      and k.over
 ), fitting as (
-  select d.key, d.state, d.due,
+  select d.key, d.state, d.due, d.items, d.fingerprints, d.ids, d.partly,
          sum(d.size) over (order by d.due asc, d.key rows unbounded preceding) as bytes,
          row_number() over (order by d.due asc, d.key) as n
     from known d
@@ -143,7 +162,7 @@ with due as materialized (
 update dedup.entries e
    set state    = 'l',
        attempt  = e.attempt + 1,
-       doubtful = e.doubtful or f.state = 'l',
+       doubtful = e.doubtful or f.state = 'l' or f.partly,
        token    = $3,
        due      = now() + $4::float8 * interval '1 second'
   from fitting f
@@ -157,7 +176,7 @@ returning e.key, e.event_id, e.attempt, e.doubtful, e.fingerprint,
              where o.key = e.key and o.attempt = e.attempt - 1
                and o.action = 'redrive' and o.at = e.since
              limit 1), false) as by_order,
-          f.due;
+          f.items, f.fingerprints, f.ids, f.due;
 
 -- name: put_back
 -- A worker ends its attempt without success, if the entry still is its own. `unsent`: the attempt does
@@ -250,6 +269,10 @@ with over as materialized (
    order by e.settled
    limit $3
      for update skip locked
+), items as (
+  delete from dedup.entry_items i
+   using over o
+   where i.entry = o.key
 )
 delete from dedup.entries e
  using over o

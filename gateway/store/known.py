@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.core.claim import Claim, State
 from gateway.core.inbox import Entry
-from gateway.store.deliveries import STATES
+from gateway.store.deliveries import STATES, as_it_was
 
 _CLAIMS = {
     b"c": State.CLAIMED,
@@ -106,7 +106,7 @@ def _stored(row: Mapping[str, Any]) -> Stored | None:
     same = ("received", "settled", "why", "method", "target", "peer", "scheme")
     return Stored(
         route=row["entry_route"],
-        event_id=row["entry_event_id"].decode("utf-8", "surrogatepass"),
+        event_id=as_it_was(row["entry_event_id"]),
         fingerprint=row["entry_fingerprint"][0],
         headers_size=row["headers_size"],
         body_size=row["body_size"],

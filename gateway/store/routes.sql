@@ -17,6 +17,6 @@ select name, id from dedup.routes where name = any($1::text[]);
 select (select coalesce(max(version), 0) from dedup.migrations) as version,
        pg_is_in_recovery() or current_setting('transaction_read_only')::bool as read_only,
        (select string_agg(p.name || ' on dedup.' || t.name, ', ')
-          from (values ('claims'), ('entries')) as t(name),
+          from (values ('claims'), ('entries'), ('entry_items')) as t(name),
                (values ('select'), ('insert'), ('update')) as p(name)
          where not has_table_privilege(to_regclass('dedup.' || t.name), p.name)) as lacks;

@@ -9,21 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import asyncpg
 
 from gateway.core.claim import Arrival, Ask, Held, Seen, Settled, Settlement
 from gateway.core.event import EventKey
-from gateway.core.inbox import Accepted, Conclusion, EntryState, Leased, Offer, Unclaimed, Waiting
+from gateway.core.inbox import (
+    Accepted,
+    Conclusion,
+    EntryEnding,
+    EntryState,
+    Leased,
+    Offer,
+    Unclaimed,
+    Waiting,
+)
+from gateway.core.observing import Noted
 from gateway.core.outcome import Reply
 from gateway.store.claims import Claims
 from gateway.store.durability import STATEMENT, Durability
 from gateway.store.entries import Entries
 from gateway.store.inbox import Inbox
+from gateway.store.items import Items
 from gateway.store.migrate import migrate, newest
 from gateway.store.multihost import CONNECT_ERRORS, parse
+from gateway.store.observations import Observations
 from gateway.store.queries import read
 from gateway.store.replies import Replies
 from gateway.store.routes import Routes
@@ -60,7 +72,9 @@ class Store:
         table = Table(self._sessions, self._routes, clock, keep_ids=keep_ids)
         self._claims = Claims(table, clock)
         self._inbox = Inbox(table, clock)
+        self._items = Items(table, clock)
         self._entries = Entries(table, self._sessions)
+        self._observations = Observations(table, self._sessions)
         self._replies = Replies(self._sessions, clock)
         self._health = read("routes.sql")["health"]
         self._needs = newest()
@@ -102,6 +116,7 @@ class Store:
             await asyncio.gather(self._keeper, return_exceptions=True)
         await self._claims.close()
         await self._inbox.close()
+        await self._items.close()
         await self._replies.close()
         await self._sessions.close()
 
@@ -116,8 +131,14 @@ class Store:
         """One delivery meets the claims. Raises StoreAway after `within` seconds at the latest."""
         return self._claims.arrive(ask, within=within)
 
+    async def arrive_all(self, asks: Sequence[Ask], *, within: float) -> list[Arrival]:
+        """The items of a batch meet the claims, in the order of the asks. Raises as `arrive`."""
+        return await self._items.arrive(asks, within=within)
+
     def settle(self, settlement: Settlement) -> Awaitable[Settled]:
-        """A holder ends its claim. Raises StoreAway within about a second."""
+        """A holder ends its claim, or its items'. Raises StoreAway within about a second."""
+        if settlement.items:
+            return self._items.settle(settlement)
         return self._claims.settle(settlement)
 
     def accept(
@@ -128,10 +149,14 @@ class Store:
 
     def store(self, offer: Offer, *, within: float) -> Awaitable[bool]:
         """The holder gives its claim to the inbox; False when it is lost. Raises as `accept`."""
+        if offer.items:
+            return self._items.store(offer, within=within)
         return self._inbox.store(offer, within=within)
 
     def conclude(self, conclusion: Conclusion) -> Awaitable[Settled]:
         """A worker ends its attempt. Raises StoreAway within about a second."""
+        if conclusion.items and conclusion.ending is EntryEnding.DELIVER:
+            return self._items.deliver(conclusion)
         return self._inbox.conclude(conclusion)
 
     async def lease(
@@ -141,8 +166,15 @@ class Store:
         return await self._entries.lease(route, most, token, seconds, newest=newest)
 
     async def revive(self, offer: Offer) -> bool:
-        """Make a dead entry due, with new bytes; False when it is not dead. Raises StoreAway."""
-        return await self._inbox.revive(offer)
+        """Make a dead entry due, with new bytes unless it is a batch's. Raises StoreAway.
+
+        False when there is none any more.
+        """
+        if offer.items:
+            return await self._items.revive(offer.route, [part.key for part in offer.items])
+        if await self._inbox.revive(offer):
+            return True
+        return await self._items.revive(offer.route, [offer.key])  # it came with a batch, perhaps
 
     async def released(self, key: EventKey, attempt: int) -> bool:
         """Whether a person freed the event's claim after that attempt. Raises StoreAway."""
@@ -163,6 +195,14 @@ class Store:
     async def forget(self, route: str, kept: float, most: int) -> int:
         """Delete up to `most` entries that ended over `kept` seconds ago. Raises StoreAway."""
         return await self._entries.forget(route, kept, most)
+
+    async def note(self, series: int, noted: Sequence[Noted]) -> None:
+        """Store what was noted in observe; repeating it is harmless. Raises StoreAway."""
+        await self._observations.note(series, noted)
+
+    async def forget_notes(self, most: int) -> int:
+        """Delete up to `most` notes that are over 90 days old. Raises StoreAway."""
+        return await self._observations.forget(most)
 
     async def keep(self, key: EventKey, reply: Reply) -> None:
         """Keep a first reply. Raises StoreAway within about a second."""

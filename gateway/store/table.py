@@ -15,7 +15,7 @@ from asyncpg.pgproto.pgproto import UUID
 from gateway.core.claim import Settled, Settlement, StoreAway
 from gateway.core.inbox import Conclusion
 from gateway.store.batch import Group
-from gateway.store.queries import ForMany, read
+from gateway.store.queries import ForMany, Statement, read
 from gateway.store.routes import Routes
 from gateway.store.session import TRY, NoSession, Record, Sessions
 
@@ -79,6 +79,19 @@ class Table:
         seconds: float = TRY,
     ) -> list[Record]:
         """One statement for the first calls of groups. Raises NoSession, Lost or Aborted."""
+        statement, args = asked.fitting(*columns)
+        return await self.send(statement, groups, (*args, wait), len(groups), seconds=seconds)
+
+    async def send(
+        self,
+        statement: Statement,
+        groups: Sequence[Group[Any, Any]],
+        args: Sequence[Any],
+        size: int,
+        *,
+        seconds: float = TRY,
+    ) -> list[Record]:
+        """One statement for calls, about so many keys. Raises NoSession, Lost or Aborted."""
         connection = await self._sessions.take()
         for group in groups:
             for call in group:
@@ -88,10 +101,7 @@ class Table:
                     self._sessions.give_back(connection)
                     raise NoSession("a call was over before its statement left")
                 call.out = True
-        statement, args = asked.fitting(*columns)
-        rows = await self._sessions.run(
-            connection, statement, (*args, wait), len(groups), seconds=seconds
-        )
+        rows = await self._sessions.run(connection, statement, args, size, seconds=seconds)
         self._sessions.is_up()
         return rows
 

@@ -148,6 +148,7 @@ class Rows:
             [token],
             [30.0],
             [b"\x07"],
+            ["evt"],
             WAIT,
         )
 

@@ -77,14 +77,15 @@ class Model:
         if claim.is_open(now):
             return Unclaimed()
         same_body = claim.fingerprint == offer.fingerprint
+        same_event = claims.is_same_event(claim, offer.key)
         if claim.state is State.CLAIMED:
-            return Held(same_body, now)
+            return Held(same_body, now, same_event)
         if claim.state is State.STORED and entry is not None and entry.token == offer.token:
             self.seen.add("an offer was repeated")
             return Accepted(now)
         first_seen = float(math.floor(claim.first_seen))
         stored = claim.state is State.STORED
-        return Seen(first_seen, same_body, now, stored, self._is_dead(offer.key))
+        return Seen(first_seen, same_body, now, same_event, stored, self._is_dead(offer.key))
 
     def store(self, offer: Offer, now: float) -> bool:
         self.claims[offer.key], self.entries[offer.key], stored = entries.store(

@@ -38,6 +38,7 @@ def take_over(ask: Ask, attempt: int, state: bytes, wait: str = WAIT) -> tuple[A
         [ask.token],
         [ask.lease],
         [bytes([ask.fingerprint])],
+        [ask.key.event_id],
         wait,
     )
 

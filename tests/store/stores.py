@@ -70,6 +70,9 @@ class OpenStore:
     async def arrive(self, ask: Ask, within: float = WITHIN) -> Arrival:
         return await self.inner.arrive(ask, within=within)
 
+    async def arrive_all(self, asks: Iterable[Ask], within: float = WITHIN) -> list[Arrival]:
+        return await self.inner.arrive_all(list(asks), within=within)
+
     async def settle(self, ask: Ask, ending: Ending) -> Settled:
         return await self.inner.settle(settlement(ask, ending))
 

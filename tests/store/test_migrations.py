@@ -11,29 +11,24 @@ from urllib.parse import quote, urlsplit
 import asyncpg
 import pytest
 
-from gateway.core.claim import Ending, Seen, State, Won
-from gateway.core.inbox import Accepted, EntryEnding, EntryState
+from gateway.core.claim import Ending, Seen, Won
+from gateway.core.inbox import Accepted, EntryEnding
 from gateway.core.outcome import Reply
 from gateway.store import migrate as migrations
 from gateway.store.migrate import migrate
 from gateway.store.multihost import NoWritableHost
-from gateway.store.queries import named
 from tests.rig.deadline import eventually
-from tests.store.statements import CLAIMS, arrival, completion, ending, take_over
 from tests.store.stores import (
     PATIENCE,
     ROUTE,
     OpenStore,
     Stores,
-    claim,
     conclusion,
-    entry,
     fresh_ask,
     fresh_offer,
     lapse,
 )
 
-BEFORE_INBOX = Path(__file__).parent / "claims_before_inbox.sql"
 ROLES = Path(__file__).parents[2] / "deploy" / "roles.sql"
 USER = "dedup_gateway"
 ALL = [migration.name for migration in migrations.migrations()]
@@ -239,62 +234,3 @@ async def test_a_newer_schema_is_accepted_by_this_release(
     store = await stores.open()
     assert isinstance(await store.arrive(fresh_ask()), Won)
     assert await migrate(stores.dsn) == []
-
-
-async def test_claims_of_the_first_schema_are_kept_by_the_one_with_an_inbox(
-    dsn: str, stores_on_nothing: Stores
-) -> None:
-    first, *_ = migrations.migrations()
-    old = await asyncpg.connect(dsn)
-    await old.execute("create schema dedup")
-    await old.execute(
-        "create table dedup.migrations"
-        " (version int primary key, name text not null, at timestamptz not null default now())"
-    )
-    await old.execute(first.sql)
-    await old.execute("insert into dedup.migrations values (1, $1)", first.name)
-    statements = named(BEFORE_INBOX.read_text())
-    done, busy = fresh_ask(), fresh_ask()
-    for ask in (done, busy):
-        _, *arguments = arrival(ask)
-        await old.fetch(statements["arrive"].sql, *arguments)
-    await old.fetch(*ending(done, b"d"))
-    await old.close()
-    assert await migrate(dsn) == ALL[1:]
-    store = await stores_on_nothing.open(dsn)
-    assert isinstance(await store.accept(fresh_offer(done.key)), Seen)
-    assert await store.store(fresh_offer(busy.key, token=busy.token))
-    assert len(await store.lease()) == 1
-
-
-@pytest.mark.row(107)
-async def test_a_gateway_from_before_the_inbox_runs_on_its_schema_and_respects_what_is_stored(
-    stores: Stores, sql: asyncpg.Connection
-) -> None:
-    """What it completes late, the next lease closes."""
-    statements = named(BEFORE_INBOX.read_text())
-
-    async def old(name: str, *arguments: object) -> list[asyncpg.Record]:
-        found: list[asyncpg.Record] = await sql.fetch(statements[name].sql, *arguments)
-        return found
-
-    store = await stores.open()
-    offer, ask, late = fresh_offer(), fresh_ask(), fresh_ask()
-    await store.accept(offer)
-    ((won, is_open, state, *_),) = await old("arrive", *arrival(fresh_ask(offer.key))[1:])
-    assert (won, is_open, state) == (False, False, b"s")
-    await old("arrive", *arrival(ask)[1:])
-    await lapse(sql, ask.key)
-    assert len(await old("take_over", *take_over(fresh_ask(ask.key), 1, b"c")[1:])) == 1
-    assert await old("settle", *ending(ask, b"d")[1:]) == []
-    for asked in (ask, late, fresh_ask(offer.key)):
-        _, keys, routes, _, *rest = completion(asked)
-        assert len(await old("complete", keys, routes, *rest)) == 1
-        found = await claim(sql, asked.key)
-        assert found is not None
-        assert found.state is State.COMPLETED
-    assert await store.lease() == []
-    closed = await entry(sql, offer.key)
-    assert closed is not None
-    assert closed.state is EntryState.DELIVERED
-    assert set(statements) == set(CLAIMS)

@@ -151,7 +151,7 @@ async def test_every_statement_finds_its_rows_by_the_primary_key(
     ints, chars, leases, texts = listed("1"), listed("d"), listed("30"), listed("x")
     arguments = {
         "arrive": [keys, ints, ints, leases, chars, texts, "'1s'"],
-        "take_over": [keys, ints, chars, ints, leases, chars, "'1s'"],
+        "take_over": [keys, ints, chars, ints, leases, chars, texts, "'1s'"],
         "settle": [keys, ints, chars, "'1s'"],
         "complete": [keys, ints, ints, chars, texts, "'1s'"],
     }
