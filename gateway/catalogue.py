@@ -125,8 +125,7 @@ def signature(one: Preset) -> str:
 
 def proof(one: Preset) -> str | None:
     """How the preset's scheme was shown right; None where it was not."""
-    name = str(one.settings["signature.scheme"].value)
-    return schemes.scheme(name).proof if name in schemes.names() else None
+    return schemes.scheme(str(one.settings["signature.scheme"].value)).proof
 
 
 def remarks(one: Preset) -> list[str]:
