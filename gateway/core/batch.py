@@ -66,13 +66,13 @@ class Batch(NamedTuple):
     items: tuple[Item, ...]
     lists: tuple[Series, ...]
 
-    def firsts(self) -> tuple[Item, ...]:
+    def by_key(self) -> dict[bytes, Item]:
         """The items with an id, each id once."""
         by_key: dict[bytes, Item] = {}
         for item in self.items:
             if item.part is not None:
                 by_key.setdefault(item.part.key.digest, item)
-        return tuple(by_key.values())
+        return by_key
 
     @property
     def unkeyed(self) -> int:

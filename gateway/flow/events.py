@@ -76,7 +76,7 @@ class Event(NamedTuple):
         """A batch with the claims of only some of its items, in the body that it has."""
         items = tuple(item for item in self.items if item in wanted)
         unkeyed = 0 if self.batch is None else self.batch.unkeyed
-        return _carrying(self._replace(batch=None), items, unkeyed)
+        return _carrying(self.delivery, items, unkeyed, self.token)
 
 
 def read(reading: Reading, route: Route, token: int) -> Event | Missing | Conflicting | None:
@@ -102,7 +102,7 @@ def stored(reading: Reading, route: Route, leased: Leased) -> Event:
     if route.batch is not None:
         carried = batch.read(reading, route.batch, route.recipe, route.per_attempt)
         if isinstance(carried, Batch):
-            known = {item.part.key.digest: item for item in carried.firsts() if item.part}
+            known = carried.by_key()
     items = tuple(known.get(part.key.digest, _UNREAD)._replace(part=part) for part in leased.items)
     return Event(
         leased.delivery, leased.key, _common(items), None, leased.fingerprint, leased.token, items
@@ -128,25 +128,28 @@ def _single(reading: Reading, route: Route, key: EventKey, print_: int, token: i
 def _batch(delivery: Delivery, carried: Batch, token: int) -> Event | Missing | None:
     if not carried.items:
         return None
-    items = carried.firsts()
+    items = tuple(carried.by_key().values())
     if not items:
         return Missing("any item of the batch", len(carried.items))
-    whole = Event(delivery, items[0].part.key, None, None, 0, token, batch=carried)
-    return _carrying(whole, items, carried.unkeyed)
+    return _carrying(delivery, items, carried.unkeyed, token, carried)
 
 
-def _carrying(event: Event, items: tuple[Item, ...], unkeyed: int) -> Event:
-    """With a key made of its items'.
+def _carrying(
+    delivery: Delivery,
+    items: tuple[Item, ...],
+    unkeyed: int,
+    token: int,
+    carried: Batch | None = None,
+) -> Event:
+    """A batch under a key made of its items'.
 
-    Where others without an id are beside them, it is nobody else's: two batches that share what
-    can be compared are not the same.
+    Where others without an id are beside them, the key is nobody else's: two batches that share
+    what can be compared are not the same.
     """
     parts = tuple(item.part for item in items if item.part is not None)
-    return event._replace(
-        items=items,
-        key=batch.key_of(parts, str(event.token) if unkeyed else ""),
-        event_type=_common(items),
-        fingerprint=batch.fingerprint_of(parts),
+    key = batch.key_of(parts, str(token) if unkeyed else "")
+    return Event(
+        delivery, key, _common(items), None, batch.fingerprint_of(parts), token, items, carried
     )
 
 
