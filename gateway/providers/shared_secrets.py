@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gateway.providers.derivation import fault_of, standard
 from gateway.providers.mac import Mac, scheme_of
-from gateway.providers.scheme import Scheme
+from gateway.providers.scheme import Scheme, any_secret
 from gateway.providers.signing import Encoding
 from gateway.providers.stamps import Stamp, Unit
 
@@ -53,7 +53,7 @@ OF_THE_BODY = (
     Mac("jira", ("X-Hub-Signature",), None, "sha256={mark}"),
     Mac("lemonsqueezy", ("X-Signature",), None),
     Mac("meta", ("X-Hub-Signature-256",), None, "sha256={mark}"),
-    Mac("mollie", ("X-Mollie-Signature",), None, "sha256={mark}"),
+    Mac("mollie", ("X-Mollie-Signature",), "mollie-api-py 1.10", "sha256={mark}"),
     # Its header may carry one for each secret while they are being replaced.
     Mac("pagerduty", ("X-PagerDuty-Signature",), None, "v1={mark}", ","),
     Mac("quickbooks", ("intuit-signature",), None, encoding=Encoding.BASE64),
@@ -77,8 +77,8 @@ DATED = (
         signed=("{webhook-id}.{time}.{body}",),
         stamp=Stamp(Unit.SECONDS, ("webhook-timestamp",)),
         key=str.encode,
-        fault=lambda secret: None,
-        proof=None,
+        fault=any_secret,
+        proof="standardwebhooks 1.1, used as bigcommerce/docs shows it",
     ),
     Mac(
         "calendly",
