@@ -33,7 +33,8 @@ class Said:
 
     status: int
     headers: Mapping[str, str]
-    body: str
+    body: str | None
+    """None where the provider does not care."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,4 +118,4 @@ def _said(read: Mapping[str, Any] | None) -> Said | None:
     headers = dict(read.get("headers", {}))
     if read.get("content_type"):
         headers["Content-Type"] = read["content_type"]
-    return Said(read["status"], headers, read.get("body", ""))
+    return Said(read["status"], headers, read.get("body"))
