@@ -31,7 +31,7 @@ LEGEND = """\
 promise: the provider's time-out, how long it retries, how old an event can be sent again
 ~ remembered, or sources disagree; ? not known
 unverified: neither a library nor a published vector has shown the scheme right
-duplicate: the status that answers one
+duplicate: what answers one, where the provider insists on it with a body
 observe: its id is doubtful, so a route starts in that mode
 passes: it has no safe id, so nothing is deduplicated
 `dedup-gateway providers NAME` shows every fact with its source."""
@@ -91,13 +91,13 @@ def _grid(rows: Iterable[tuple[str, ...]]) -> Table:
 
 
 def row(one: Preset) -> tuple[str, ...]:
-    """Name, event id, promise, signature, duplicates' status, and what to mind."""
+    """Name, event id, promise, signature, duplicates' reply, and what to mind."""
     return (
         one.name,
         event_id(one),
         promise(one),
         signature(one),
-        _status(one),
+        duplicate_reply(one),
         ", ".join(remarks(one)),
     )
 
@@ -109,7 +109,7 @@ def event_id(one: Preset) -> str:
     where = "batch.event_id" if "batch.event_id" in one.settings else "event_id"
     fact = one.settings[where]
     prefix = "item " if where == "batch.event_id" else ""
-    return _mark(fact) + prefix + _abridged(fact.value)
+    return _mark(fact) + prefix + abridged(fact.value)
 
 
 def promise(one: Preset) -> str:
@@ -214,7 +214,7 @@ def _flat(value: Value) -> str:
             return ", ".join(f"{name} {_flat(said) or '(empty)'}" for name, said in value.items())
 
 
-def _abridged(value: Value) -> str:
+def abridged(value: Value) -> str:
     """The first choice of each part, those first that are never left out."""
     parts = [part for part in ([value] if isinstance(value, str) else value)]
     told = sorted((str(part) for part in parts), key=lambda part: part.endswith("literal:-"))
@@ -236,11 +236,13 @@ def _mark(fact: Fact) -> str:
     return "~" if fact.confidence in SHAKY else ""
 
 
-def _status(one: Preset) -> str:
+def duplicate_reply(one: Preset) -> str:
+    """Status, and the body that the provider insists on."""
     fact = one.settings.get("duplicate_reply")
     if fact is None or not isinstance(fact.value, dict):
         return "-"
-    return str(fact.value["status"])
+    status, body = fact.value["status"], fact.value.get("body")
+    return str(status) if body is None else f"{status} {body or 'empty'}"
 
 
 def as_rows(found: Iterable[Preset]) -> list[dict[str, Any]]:
