@@ -225,7 +225,8 @@ def _parts(mac: Mac) -> list[str]:
 
 def _pattern(part: str, mac: Mac) -> re.Pattern[bytes]:
     before, name, after = _FIELD.split(part)
-    what = mac.encoding.alphabet(mac.digest) if name == "mark" else r"[^,;= ]+"
+    # Beside a mark everybody counts seconds or milliseconds.
+    what = mac.encoding.alphabet(mac.digest) if name == "mark" else "[0-9]{1,15}"
     return re.compile(f"{re.escape(before)}(?P<{name}>{what}){re.escape(after)}".encode())
 
 
