@@ -153,7 +153,7 @@ class MemoryClaims:
                 break
             digest, lapsed = row.offer.key.digest, row.entry.state is EntryState.LEASED
             if row.offer.items:
-                items = tuple(p for p in row.offer.items if self.items[p.key.digest] == digest)
+                items = tuple(p for p in row.offer.items if self.items.get(p.key.digest) == digest)
                 entry = batch_entry.lease(row.entry, self._claims(items), token, seconds, self.now)
             else:
                 items = ()
