@@ -13,10 +13,13 @@ def fingerprint(body: bytes, per_attempt: Collection[Pointer] = ()) -> int:
 
     `per_attempt`: members of a JSON body that change with every attempt, and are left out.
     """
-    return zlib.crc32(_lasting(body, per_attempt) if per_attempt else body) & 0xFF
+    return zlib.crc32(lasting(body, per_attempt)) & 0xFF
 
 
-def _lasting(body: bytes, per_attempt: Collection[Pointer]) -> bytes:
+def lasting(body: bytes, per_attempt: Collection[Pointer]) -> bytes:
+    """What of a body stays the same with every attempt; all of it where it is no JSON."""
+    if not per_attempt:
+        return body
     try:
         return blanked(body.decode("utf-8"), per_attempt).encode()
     except ValueError:  # no UTF-8, no JSON, a lone surrogate

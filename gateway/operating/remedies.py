@@ -1,0 +1,151 @@
+"""Remedies: what to do about what the notes of a route in `observe` have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import assert_never
+
+from gateway.core.durations import format_duration
+from gateway.core.findings import Finding, Kind
+from gateway.core.location import canonical, describe, header_names
+from gateway.core.observing import Observed, What
+from gateway.core.route import Route
+from gateway.operating.wording import visible
+from gateway.providers.presets import Never, Preset, Value, names, preset
+
+
+def said(finding: Finding, route: Route, observed: Observed) -> str:
+    """What was seen, and what it means."""
+    number, of = f"{finding.number:,}", f"{finding.of:,}"
+    place = key_of(route)
+    match finding.kind:
+        case Kind.DELIVERY_ID:
+            but = "" if finding.detail == What.SAME_BODY else ", the same but for the id in them"
+            own = finding.of - finding.number
+            return (
+                f"{number} bodies came again under another id{but}, and {own:,} under their own:"
+                f" {place} looks like the id of a delivery, new every time."
+                f" No duplicate would be recognised.{_as(finding)}"
+            )
+        case Kind.BUSINESS_ID:
+            return (
+                f"{number} of {of} duplicates came with another body: {place} looks like the id of"
+                " what several events are about, such as an order. All but the first of them would"
+                f" be swallowed.{_as(finding)}"
+            )
+        case Kind.NO_ID:
+            return (
+                f"{number} of {of} deliveries or items had no usable id at {finding.detail}: they"
+                " would not be protected. If it is nearly all of them, the place is mistyped."
+            )
+        case Kind.CONFLICTING:
+            return f"{number} of {of} deliveries would be refused with 400, for {finding.detail}."
+        case Kind.UNSIGNED:
+            return (
+                f"{number} of {of} deliveries would be refused with 401, most of them for a"
+                f" signature that is {finding.detail}."
+            )
+        case Kind.SHORT_PROMISE:
+            return _older_than_the_floor(route, observed)
+        case _:
+            assert_never(finding.kind)
+
+
+def remedy(finding: Finding, route: Route, provider: str | None) -> str:
+    """What to do about it."""
+    sample = f"dedup-gateway try --route {route.name} FILE"
+    match finding.kind:
+        case Kind.DELIVERY_ID:
+            known = _known(route, provider)
+            return (
+                f"{known}Look at two attempts of one event: event_id has to be what is the same in"
+                f" both, and in no other event. Try it with {sample}."
+            )
+        case Kind.BUSINESS_ID:
+            known = _known(route, provider)
+            return (
+                f"{known}Compare the bodies of two deliveries of one id. If they are different"
+                " events, make the id of several parts, as in event_id: [json:/order_id,"
+                " json:/type], or take another. If only what changes with every attempt differs,"
+                " such as a time of sending, name that in per_attempt. operation_key is for events"
+                " that have ids of their own."
+            )
+        case Kind.NO_ID:
+            return (
+                f"Save one of these deliveries and see with {sample} what is there. Where another"
+                " kind of event has its id elsewhere, write both: event_id: A | B."
+            )
+        case Kind.CONFLICTING:
+            return f"Save one of these deliveries and see with {sample} what is there."
+        case Kind.UNSIGNED:
+            return (
+                "Compare secret and scheme with what the provider's page says of this endpoint; see"
+                f" with {sample} what a delivery's signature comes to."
+            )
+        case Kind.SHORT_PROMISE:
+            return (
+                "Raise promise.retry_horizon or promise.redrive_window to what was seen; the"
+                " retention has to be at least their sum."
+            )
+        case _:
+            assert_never(finding.kind)
+
+
+def key_of(route: Route) -> str:
+    """What the route's key is made of, as somebody wrote it."""
+    made_of = route.recipe.operation or route.recipe.parts
+    pieces = [describe(part) for part in made_of]
+    if route.batch is not None:
+        pieces += [f"{describe(part)} of each item" for part in route.batch.parts]
+    return ", ".join(pieces) or "no key"
+
+
+def _as(finding: Finding) -> str:
+    return "" if finding.example is None else f" One of them: {visible(finding.example)}."
+
+
+def _older_than_the_floor(route: Route, observed: Observed) -> str:
+    oldest, floor = observed.oldest, route.floor
+    assert oldest is not None
+    assert floor is not None
+    age = format_duration(timedelta(hours=oldest.greatest // 3600))
+    example = "" if oldest.example is None else f" ({visible(oldest.example)})"
+    return (
+        f"A duplicate came {age} after the first one{example}, and the promise on file ends after"
+        f" {format_duration(floor)}: it is too short."
+    )
+
+
+def _known(route: Route, provider: str | None) -> str:
+    """What presets say of the places that the route reads."""
+    for given, warning in _warnings(route, provider):
+        instead = _event_id(given)
+        better = f" Its event id is {instead}." if instead else ""
+        return f"{given.title}: never {warning.where} ({warning.why}).{better} "
+    meant = None if provider is None else _event_id(preset(provider))
+    if meant is None or meant == ", ".join(describe(part) for part in route.recipe.parts):
+        return ""
+    return f"The preset {provider} has {meant}. "
+
+
+def _warnings(route: Route, provider: str | None) -> Iterator[tuple[Preset, Never]]:
+    # Without a provider only headers tell whose they are: anybody's body has an `id`.
+    read = {canonical(part) for part in route.recipe.parts}
+    headers = {f"header:{name.lower()}" for name in header_names(route.recipe.parts)}
+    for name in names() if provider is None else (provider,):
+        given = preset(name)
+        for one in given.never:
+            kind, _, rest = one.where.partition(":")
+            place = f"{kind}:{rest.lower()}" if kind == "header" else one.where
+            if place in headers or (provider is not None and place in read):
+                yield given, one
+
+
+def _event_id(given: Preset) -> str | None:
+    fact = given.settings.get("event_id")
+    return None if fact is None else _written(fact.value)
+
+
+def _written(value: Value) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,269 @@
+"""`report`: closes the time that a route was observed for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, assert_never
+
+import typer
+
+from gateway import sources
+from gateway.config import Loaded
+from gateway.core.durations import parse_duration
+from gateway.core.findings import (
+    ENOUGH_REPEATS,
+    ENOUGH_SECONDS,
+    Enforced,
+    Judged,
+    Standing,
+    duplicates,
+    enforced,
+    judge,
+)
+from gateway.core.observing import Observed, What, print_of
+from gateway.core.route import Mode, Route
+from gateway.operating import remedies
+from gateway.operating.ending import ask, say, say_json
+from gateway.operating.story import wrapped
+from gateway.operating.wording import span, stamp, visible
+from gateway.options import ConfigOption, JsonOption
+from gateway.process import FOUND
+from gateway.sources import Unusable
+from gateway.store.operator import Desk
+
+_NOT_ALL = (
+    "Gateways store what they noted every 5 seconds. One that was killed has taken its last seconds"
+    " with it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that a report says."""
+
+    route: Route
+    provider: str | None
+    observed: Observed
+    judged: Judged
+    enforced: Enforced
+
+
+def report(
+    route: Annotated[str, typer.Option("--route", help="The route's name.", metavar="NAME")],
+    since: Annotated[
+        str | None,
+        typer.Option("--since", help="Only what was noted this long ago or later.", metavar="7d"),
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a time in observe has shown: duplicates, what enforcing would have done, and whether
+    the key looks right.
+
+    Exit 1 when something is wrong with the key. Notes are kept for 90 days, and begin anew when the
+    key changes.
+    """
+    span_ = _span(since)
+    loaded = sources.read(config, variables_required=False)
+    found = _named(loaded, route)
+    made = ask(config, lambda desk: _report(desk, found, loaded, span_))
+    say_json(as_dict(made)) if as_json else say(as_text(made))
+    if made.judged.standing is Standing.WRONG:
+        raise typer.Exit(FOUND)
+
+
+async def _report(desk: Desk, route: Route, loaded: Loaded, seconds: float | None) -> Report:
+    after = 0.0 if seconds is None else desk.now - seconds
+    observed = await desk.observed(route.name, print_of(route), after)
+    provider = loaded.providers.get(route.name)
+    return Report(route, provider, observed, judge(observed, route), enforced(observed, route))
+
+
+def _span(since: str | None) -> float | None:
+    if since is None:
+        return None
+    try:
+        return parse_duration(since).total_seconds()
+    except ValueError as error:
+        raise Unusable(f"--since: {error}") from None
+
+
+def _named(loaded: Loaded, name: str) -> Route:
+    for route in loaded.routes:
+        if route.name == name:
+            return route
+    there = ", ".join(route.name for route in loaded.routes)
+    raise Unusable(f"no route is called {name!r}; there is {there}")
+
+
+def as_text(report: Report) -> str:
+    """What `report` prints."""
+    observed, route = report.observed, report.route
+    rows = [
+        ("route", f"{route.name}, in {route.mode.value}"),
+        ("key", route.pass_through or remedies.key_of(route)),
+    ]
+    if observed.deliveries:
+        length = span(report.judged.seconds)
+        rows += [
+            ("noted", f"{stamp(observed.since)} to {stamp(observed.until)}, {length}"),
+            ("deliveries", f"{observed.deliveries:,}"),
+            ("", ""),
+            *_titled("duplicates", _duplicate_lines(report)),
+            ("", ""),
+            *_titled("enforcing", _enforced_lines(report)),
+        ]
+    for one in report.judged.findings:
+        rows += [
+            ("", ""),
+            ("wrong" if one.sure else "perhaps", remedies.said(one, route, observed)),
+            ("remedy", remedies.remedy(one, route, report.provider)),
+        ]
+    rows += [("", ""), *_titled("so", _so_lines(report))]
+    return "\n".join(line for row in rows for line in wrapped(*row))
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """What `report --json` prints."""
+    observed, judged, oldest = report.observed, report.judged, report.observed.oldest
+    noted = observed.deliveries > 0
+    floor = report.route.floor
+    return {
+        "route": report.route.name,
+        "mode": report.route.mode.value,
+        "key": remedies.key_of(report.route),
+        "since": stamp(observed.since) if noted else None,
+        "until": stamp(observed.until) if noted else None,
+        "seconds": round(judged.seconds),
+        "deliveries": observed.deliveries,
+        "under_another_key": observed.other_keys,
+        "duplicates": duplicates(observed),
+        "oldest_duplicate_seconds": None if oldest is None else round(oldest.greatest),
+        "retention_floor_seconds": None if floor is None else round(floor.total_seconds()),
+        "taken_again": observed.number(What.TAKEN_AGAIN),
+        "items": observed.by_detail(What.ITEM),
+        "enforced": {
+            "forwarded": report.enforced.forwarded,
+            "again": report.enforced.again,
+            "marked": report.enforced.marked,
+            "answered": report.enforced.answered,
+            "waited": report.enforced.waited,
+            "unprotected": report.enforced.unprotected,
+            "refused": {str(status): n for status, n in report.enforced.refused.items()},
+            "passed": report.enforced.passed,
+            "batches": report.enforced.batches,
+        },
+        "repeats": judged.repeats,
+        "standing": judged.standing.value,
+        "findings": [
+            {
+                "kind": one.kind.value,
+                "sure": one.sure,
+                "number": one.number,
+                "of": one.of,
+                "example": one.example,
+                "detail": one.detail,
+                "said": remedies.said(one, report.route, observed),
+                "remedy": remedies.remedy(one, report.route, report.provider),
+            }
+            for one in judged.findings
+        ],
+    }
+
+
+def _duplicate_lines(report: Report) -> Iterator[str]:
+    observed, oldest, floor = report.observed, report.observed.oldest, report.route.floor
+    found = duplicates(observed)
+    yield ", ".join(f"{number:,} {shape}" for shape, number in found.items()) or "none"
+    if oldest is not None:
+        kept = (
+            ""
+            if floor is None
+            else f"; the promise on file ends after {span(floor.total_seconds())}"
+        )
+        yield f"the oldest came {span(oldest.greatest)} after the first one{kept}"
+    if again := observed.number(What.TAKEN_AGAIN):
+        example = observed.example(What.TAKEN_AGAIN)
+        as_for = "" if example is None else f", as for {visible(example)}"
+        yield f"the consumer took {again:,} of them as well: what it did, it did twice{as_for}"
+    if items := observed.by_detail(What.ITEM):
+        counted = ", ".join(f"{number:,} {kind}" for kind, number in items.items())
+        yield f"in batches, by event: {counted}"
+
+
+def _enforced_lines(report: Report) -> Iterator[str]:
+    would, again = report.enforced, ""
+    if would.again:
+        marked = f", {would.marked:,} of them marked" if would.marked else ""
+        again = f", and {would.again:,} once more after a failure{marked}"
+    yield f"{would.forwarded:,} forwarded{again}"
+    if would.answered:
+        yield f"{would.answered:,} answered by the gateway, and not forwarded"
+    if would.waited:
+        yield f"{would.waited:,} made to wait for another one's result, not to run beside it"
+    if would.unprotected:
+        yield f"{would.unprotected:,} forwarded unprotected: no id, or no store"
+    for status, number in would.refused.items():
+        yield f"{number:,} refused with {status}"
+    if would.passed:
+        yield f"{would.passed:,} passed on: no events"
+    for kind, number in would.batches.items():
+        yield f"{number:,} {_BATCHES.get(kind, kind)}"
+
+
+_BATCHES = {
+    What.NEW.value: "batches forwarded",
+    What.DURABLE.value: "batches answered by the gateway: all in them was seen",
+    What.CONCURRENT.value: "batches made to wait for another one's result",
+    "mixed": "batches of which some events were seen, and some new",
+}
+
+
+def _so_lines(report: Report) -> Iterator[str]:
+    judged, observed, route = report.judged, report.observed, report.route
+    match judged.standing:
+        case Standing.NOTHING:
+            yield "Nothing was noted of this route under its present key." + _why_nothing(route)
+        case Standing.PASSES:
+            yield "The route passes everything on: there is no key to be right or wrong."
+        case Standing.WRONG:
+            yield "Mend this before you enforce anything. Notes begin anew when the key changes."
+        case Standing.EARLY:
+            yield (
+                f"Too early to say that the key is right: ids came again {judged.repeats:,} times"
+                f" within {span(judged.seconds)}, and {ENOUGH_REPEATS} times within"
+                f" {span(ENOUGH_SECONDS)} would be enough. Nothing is known to be wrong."
+            )
+            yield (
+                "Wait, or have the provider send an old event again: it has to appear here as a"
+                " duplicate."
+            )
+        case Standing.RIGHT:
+            yield f"The key looks right: ids came again {judged.repeats:,} times.{_next(route)}"
+        case _:
+            assert_never(judged.standing)
+    if observed.other_keys:
+        others = f"{observed.other_keys:,} deliveries were noted"
+        yield f"{others} under another key, and do not count here."
+    if observed.deliveries:
+        yield _NOT_ALL
+
+
+def _why_nothing(route: Route) -> str:
+    if route.mode is Mode.OBSERVE:
+        return " Send it some deliveries; gateways store what they note every 5 seconds."
+    return f" It is in mode {route.mode.value}: only `observe` is noted."
+
+
+def _next(route: Route) -> str:
+    if route.mode is not Mode.OBSERVE:
+        return ""
+    return (
+        " Change the route to mode: forward. The memory stays: what was completed while observing"
+        " is a duplicate from then on."
+    )
+
+
+def _titled(title: str, lines: Iterator[str]) -> list[tuple[str, str]]:
+    return [("" if number else title, line) for number, line in enumerate(lines)]
