@@ -50,6 +50,7 @@ class ObserveRoute:
             passed = found is None or isinstance(found, Greeted)
             verdict = Verdict.PASSED if passed else Verdict.UNKEYED
             landing = _landing(await self._sender.send(delivery), verdict)
+            self._observer.keyless(None if isinstance(found, Greeted) else found)
         seconds = self._shared.clock() - began
         self._notes.told(landing.answer, found, seconds, landing.shape, landing.taken)
         return landing.answer
@@ -63,6 +64,7 @@ class ObserveRoute:
             result = await self._sender.send(event.delivery)
         finally:
             self._settle(event, met, judged, result, lease_end)
+            self._observer.saw(event, met, accepted=isinstance(result, Delivered))
         return _landing(result, judged.verdict)._replace(shape=judged.shape, taken=judged.new)
 
     async def _meet(self, event: Event) -> Sequence[Arrival] | StoreAway:

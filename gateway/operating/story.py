@@ -62,7 +62,7 @@ def as_text(story: Story, *, full: bool = False) -> str:
         rows += [("", ""), *_entry_rows(known, known.entry, known.stored, full=full)]
     if story.actions:
         rows += [("", ""), *_action_rows(story)]
-    return "\n".join(line for row in rows for line in _wrapped(*row))
+    return "\n".join(line for row in rows for line in wrapped(*row))
 
 
 def as_dict(story: Story, *, full: bool = False) -> dict[str, Any]:
@@ -197,7 +197,8 @@ def _action_rows(story: Story) -> Iterable[tuple[str, str]]:
         title = ""
 
 
-def _wrapped(title: str, text: str) -> list[str]:
+def wrapped(title: str, text: str) -> list[str]:
+    """A row of a table with two columns, as lines of a terminal."""
     return textwrap.wrap(
         text,
         WIDTH,

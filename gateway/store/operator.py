@@ -18,11 +18,13 @@ from asyncpg.pgproto.pgproto import UUID
 from gateway.core.claim import StoreAway
 from gateway.core.event import RawHeaders
 from gateway.core.inbox import EntryState
+from gateway.core.observing import Observed
 from gateway.core.operating import Action
 from gateway.failures import sentence
 from gateway.store.deliveries import LETTERS, STATES, lines
 from gateway.store.known import Known, known
 from gateway.store.multihost import CONNECT_ERRORS, NoWritableHost, connect, hang_up, parse
+from gateway.store.observations import observed
 from gateway.store.queries import read
 
 # A count over a million entries takes some seconds. A person waits that long; the role's usual
@@ -108,7 +110,7 @@ class Desk:
 
     def __init__(self, connection: asyncpg.Connection) -> None:
         self._connection = connection
-        self._statements = read("operator.sql")
+        self._statements = read("operator.sql") | read("observations.sql")
         self.routes: Mapping[str, int] = {}
         """All that ever claimed, by name."""
         self.now = 0.0
@@ -156,6 +158,11 @@ class Desk:
         while rows := await self._ask("pick", *wanted.arguments(), after, most):
             after = rows[-1]["key"]
             yield [Seen(key.bytes, STATES[state], attempt) for key, state, attempt in rows]
+
+    async def observed(self, route: str, recipe: bytes, since: float) -> Observed:
+        """What was noted of a route in observe since then, on the database's clock."""
+        rows = await self._ask("observed", self.routes.get(route), UUID(recipe), since)
+        return observed(rows)
 
     async def release(self, key: bytes, attempt: int, by: By) -> bool:
         """Free a completed claim, if that attempt still is its latest."""
