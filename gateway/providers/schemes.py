@@ -17,6 +17,7 @@ from gateway.providers import (
     netlify,
     public_keys,
     shared_secrets,
+    standard_webhooks,
     static_tokens,
     tokens,
     twilio,
@@ -39,7 +40,7 @@ _ALL: dict[str, Scheme] = {
         twilio.SCHEME,
     )
 }
-_ALL["standard-webhooks"] = public_keys.with_public_keys(_ALL["standard-webhooks"])
+_ALL["standard-webhooks"] = standard_webhooks.with_public_keys(_ALL["standard-webhooks"])
 
 
 def names() -> tuple[str, ...]:
