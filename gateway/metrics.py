@@ -18,6 +18,7 @@ from gateway.core.answer import Reason, Verdict
 from gateway.core.inbox import EntryEnding
 from gateway.core.retention import Shape
 from gateway.core.route import Route
+from gateway.core.signature import UNCHECKED, VALID, Flaw, Signature
 from gateway.gauges import Gauges
 from gateway.tallies import Tallies
 
@@ -36,6 +37,8 @@ STORE_ERROR_KINDS = (
     "connection", "timeout", "too_many_connections", "read_only", "lock", "deadlock",
     "canceled", "prepared", "schema", "data", "other",
 )  # fmt: skip
+# What an item of a batch may turn out to be.
+ITEM_VERDICTS = (Verdict.FIRST, Verdict.DUPLICATE, Verdict.BUSY, Verdict.UNKEYED)
 CLAIM_STATEMENTS = frozenset({"arrive", "take_over", "settle", "complete", "accept", "store"})
 CLAIM_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2)
 
@@ -136,6 +139,11 @@ class Metrics:
         self.gauges.routes(told)
         for route in told:
             self._zero(route.name)
+            if route.signature is not None:
+                self._zero_signatures(route.name, route.signature)
+            if route.batch is not None:
+                for verdict in ITEM_VERDICTS:
+                    self._items[route.name, verdict] += 0
         self._zero_rejections("")
 
     def _zero(self, name: str) -> None:
@@ -158,6 +166,13 @@ class Metrics:
             self._stale,
         ):
             counter[name] += 0
+
+    def _zero_signatures(self, name: str, signature: Signature) -> None:
+        for result in (*(flaw.value for flaw in Flaw), UNCHECKED):
+            self._signatures[name, result, ""] += 0
+        # A scheme may know its keys by itself; its one place is the first.
+        for place in range(max(len(signature.secrets) + len(signature.keys), 1)):
+            self._signatures[name, VALID, str(place)] += 0
 
     def _zero_rejections(self, name: str) -> None:
         for reason in Reason:

@@ -49,6 +49,8 @@ def every_sample() -> dict[str, tuple[str, set[str]]]:
     metrics.duplicate("orders", "order.paid", Shape.RETRY, 1.0)
     metrics.forward("orders", "delivered", 1.0, slow=True)
     metrics.store_error("lock")
+    metrics.signature("orders", "valid", "0")
+    metrics.items("orders", Verdict.FIRST, 2)
     metrics.statement("arrive", 0.001, 1)
     text, _ = metrics.render()
     found = {}

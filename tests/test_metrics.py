@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.core.answer import Reason, Verdict
+from gateway.core.batch import BatchPolicy, OnMixed
 from gateway.core.inbox import EntryEnding, EntryState, Waiting
+from gateway.core.location import Json
 from gateway.core.retention import Promise, Shape
 from gateway.core.route import Mode
+from gateway.core.signature import Signature
 from gateway.metrics import LONGEST_TYPE, TYPES_PER_ROUTE, Metrics
 from gateway.tallies import MOST_UNTOLD
 from tests import routes
@@ -21,6 +25,10 @@ ROUTE = replace(
     routes.ROUTE,
     promise=Promise(timedelta(seconds=1.4), timedelta(hours=72), timedelta(days=30), "tests", None),
     retention=timedelta(days=45),
+    signature=Signature(
+        "stripe", ("new", "old"), ("keys.pem",), None, None, (), frozenset(), resign=False
+    ),
+    batch=BatchPolicy((("items",),), (Json(("id",)),), None, None, OnMixed.FILTER),
 )
 
 
@@ -121,6 +129,28 @@ ZERO_AT_FIRST: list[tuple[Callable[[Metrics], None], tuple[str, ...]]] = [
         lambda m: m.concluded("orders", EntryEnding.BURY),
         ("dedup_inbox_concluded_total", "bury", "orders"),
     ),
+    *(
+        (
+            partial(Metrics.signature, route="orders", result=result, secret=secret),
+            ("dedup_signatures_total", result, "orders", secret),
+        )
+        for result, secret in [
+            ("valid", "0"),
+            ("valid", "1"),
+            ("valid", "2"),
+            ("missing", ""),
+            ("wrong", ""),
+            ("expired", ""),
+            ("unchecked", ""),
+        ]
+    ),
+    *(
+        (
+            partial(Metrics.items, route="orders", verdict=verdict, number=1),
+            ("dedup_batch_items_total", "orders", verdict.value),
+        )
+        for verdict in (Verdict.FIRST, Verdict.DUPLICATE, Verdict.BUSY, Verdict.UNKEYED)
+    ),
     (lambda m: m.store_error("schema"), ("dedup_store_errors_total", "schema")),
 ]
 
@@ -134,6 +164,16 @@ def test_a_counter_that_an_alert_rests_on_is_zero_before_it_is_one(
     assert page(metrics)[sample] == 0
     told(metrics)
     assert page(metrics)[sample] == 1
+
+
+def test_a_scheme_that_knows_its_keys_by_itself_has_one_place_for_what_is_valid() -> None:
+    metrics = Metrics()
+    assert ROUTE.signature is not None
+    keyless = replace(ROUTE.signature, secrets=(), keys=())
+    metrics.routes([replace(ROUTE, signature=keyless), replace(ROUTE, name="x", signature=None)])
+    valid = [key for key in of(page(metrics), "dedup_signatures_total") if key[0] == "valid"]
+    assert valid == [("valid", "orders", "0")]
+    assert not [key for key in page(metrics) if key[0] == "dedup_signatures_total" and "x" in key]
 
 
 def test_duplicates_of_a_type_are_zero_from_its_first_event_on() -> None:

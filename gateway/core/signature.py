@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+VALID, UNCHECKED = "valid", "unchecked"
+"""What a check may find besides flaws, in metrics."""
 VERIFIED = (b"Dedup-Verified", b"1")
 """The last line of a delivery that was checked, where it is to be signed anew. It goes with the
 stored ones, no sender can bring it, and it ends before the consumer: what nobody checked must never

@@ -19,7 +19,15 @@ from gateway.core.answer import Answer, Reason, Rejected, Verdict
 from gateway.core.event import Delivery
 from gateway.core.keying import Reading
 from gateway.core.route import Mode, Route
-from gateway.core.signature import VERIFIED, Flaw, Invalid, Unchecked, Valid
+from gateway.core.signature import (
+    UNCHECKED,
+    VALID,
+    VERIFIED,
+    Flaw,
+    Invalid,
+    Unchecked,
+    Valid,
+)
 from gateway.flow.forward import Sender, answer_to
 from gateway.flow.needs import Verifier
 from gateway.flow.notes import Notes
@@ -84,7 +92,7 @@ class Guard:
         began = self._shared.clock()
         checked = await self._verifier.check(delivery, self._shared.epoch())
         if isinstance(checked, Valid):
-            self._count("valid", str(checked.secret))
+            self._count(VALID, str(checked.secret))
             return await self._receiver.receive(self._believed(delivery))
         if self._is_unsigned_handshake(delivery):
             return await self._receiver.receive(delivery)
@@ -118,7 +126,7 @@ class Guard:
                 self._note(delivery, flaw)
                 return _REFUSED[flaw]
             case Unchecked():
-                self._count("unchecked", "")
+                self._count(UNCHECKED, "")
                 return KEYS_AWAY
             case _:
                 assert_never(checked)
