@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from asyncpg.pgproto.pgproto import UUID
@@ -47,6 +47,8 @@ class _Errand:
     """Bytes."""
     changed: bool = False
     """An earlier try changed something."""
+    won: dict[int, Won] = field(default_factory=dict)
+    """The asks that won, by their place, as they were told first."""
 
 
 _Trip = list[Group[_Errand, Any]]
@@ -123,23 +125,27 @@ class Items:
         while not call.future.done():
             rows = await self._table.send(self._arrive_statement, trip, (*columns, wait), len(asks))
             call.out = False
-            first_ever, arrivals = first_of(rows), cast("list[Arrival | None]", [])
-            for row, ask in zip(rows, asks, strict=True):
-                is_open = row[1] and not row[0]
-                answer = first_ever if row[0] else told(self._table, row, ask, asked=ask)
-                arrivals.append(None if is_open else answer)
-            # What is won has to be given back, should the rest not be decided in time.
-            call.lost |= any(isinstance(arrival, Won) for arrival in arrivals)
+            arrivals = self._met(call.item, rows)
             still_open = [n for n, arrival in enumerate(arrivals) if arrival is None]
+            # What is won has to be given back, should the rest not be decided in time.
+            call.lost |= bool(call.item.won)
             if still_open and call.took:
                 call.fail("it is not known whether the claims were taken over")
-                return
-            if await self._take_over(trip, rows, arrivals, still_open, wait):
+            elif await self._take_over(trip, rows, arrivals, still_open, wait):
                 call.tell(arrivals)
-                return
-            await (
-                pause()
-            )  # some were lost to others; what that made of them, only the rows can tell
+            else:  # some were lost to others; what that made of their rows, only the rows can tell
+                await pause()
+
+    def _met(self, errand: _Errand, rows: Sequence[Record]) -> list[Arrival | None]:
+        """What the rows tell each item; None where one is open."""
+        first_ever, arrivals = first_of(rows), cast("list[Arrival | None]", [])
+        for n, (row, ask) in enumerate(zip(rows, errand.what, strict=True)):
+            is_open = row[1] and not row[0]
+            answer = first_ever if row[0] else told(self._table, row, ask, asked=ask)
+            if isinstance(answer, Won) and not is_open:
+                answer = errand.won.setdefault(n, answer)
+            arrivals.append(None if is_open else answer)
+        return arrivals
 
     async def _take_over(
         self,
@@ -165,7 +171,9 @@ class Items:
         call.lost |= bool(taken)
         for n, attempt, doubtful, now, first_seen in taken:
             lapsed = seen[n - 1][1] in CLAIMED
-            arrivals[still_open[n - 1]] = Won(attempt, doubtful, lapsed, now, first_seen)
+            won = Won(attempt, doubtful, lapsed, now, first_seen)
+            place = still_open[n - 1]
+            arrivals[place] = call.item.won[place] = won
         return len(taken) == len(asks)
 
     async def _settle(self, trip: _Trip, wait: str) -> None:

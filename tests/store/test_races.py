@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from dataclasses import dataclass, field
 
 import asyncpg
 import pytest
@@ -25,6 +24,7 @@ from tests.store.stores import (
     row,
     waiting_for_a_lock,
 )
+from tests.store.witness import Witness, check
 
 
 async def rush(replicas: list[OpenStore], keys: list[EventKey]) -> dict[EventKey, list[Won]]:
@@ -186,17 +186,6 @@ async def test_locked_rows_leave_the_lanes_to_everybody_else(
         assert all(isinstance(f, StoreAway) for f in failed)
 
 
-@dataclass
-class Witness:
-    """What everybody saw of one key, for the rules that hold over all of it."""
-
-    wins: list[tuple[int, bool, float, float]] = field(default_factory=list)
-    """Attempt, doubt, when it was asked for, when it was told."""
-    released: dict[int, bool] = field(default_factory=dict)
-    """By attempt: with doubt or without."""
-    completed: list[float] = field(default_factory=list)
-
-
 LEASE = 0.25
 RACE_SECONDS = 5.0
 
@@ -238,24 +227,8 @@ async def test_a_race_over_few_keys_keeps_every_rule(
     await asyncio.gather(*(runner(replica) for replica in replicas for _ in range(4)))
     assert sum(len(witness.wins) for witness in seen.values()) > 50
     for key, witness in seen.items():
-        _check(witness)
+        check(witness, LEASE)
         if witness.completed:
             found = await row(sql, key)
             assert found is not None
             assert found["state"] in (b"d", b"D")
-
-
-def _check(witness: Witness) -> None:
-    attempts = sorted(attempt for attempt, *_ in witness.wins)
-    assert attempts == list(range(1, len(attempts) + 1)), "one holder per attempt"
-    unmarked = [attempt for attempt, doubtful, *_ in witness.wins if not doubtful]
-    marked = [attempt for attempt, doubtful, *_ in witness.wins if doubtful]
-    assert not marked or not unmarked or max(unmarked) < min(marked), "doubt is sticky"
-    doubts = [attempt for attempt, doubtful in witness.released.items() if doubtful]
-    assert not doubts or not any(attempt > min(doubts) for attempt in unmarked)
-    told = {attempt: (began, at) for attempt, _, began, at in witness.wins}
-    for attempt, (began, _) in told.items():
-        if attempt + 1 in told and attempt not in witness.released:
-            assert told[attempt + 1][1] >= began + LEASE, "a live lease was taken over"
-    for _, _, began, _ in witness.wins:
-        assert all(began < done for done in witness.completed), "won after it was completed"

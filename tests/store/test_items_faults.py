@@ -1,0 +1,218 @@
+"""Batches when replies get lost, or a process dies between two statements."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+from asyncpg.pgproto.pgproto import UUID
+
+from gateway.core.claim import Ending, Held, Settled, State, StoreAway, Won
+from gateway.core.inbox import EntryEnding, EntryState
+from tests.fault_proxy import FaultProxy, Wire
+from tests.rig.deadline import eventually
+from tests.store.batches import (
+    asks_for,
+    conclusion_of,
+    ending_of,
+    fresh_items,
+    offer_of,
+    states,
+)
+from tests.store.lost import with_a_lost_reply
+from tests.store.stores import PATIENCE, Stores, claim, entry, fresh_ask, lapse, lapse_entry
+
+
+@pytest.mark.row(9)
+async def test_items_whose_reply_was_lost_are_found_again_by_their_token(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    asks = asks_for(fresh_items(3))
+    told = await with_a_lost_reply(
+        wire, store.arrive_all(asks, PATIENCE), once=lambda: claim(sql, asks[0].key)
+    )
+    assert [one.attempt for one in told if isinstance(one, Won)] == [1, 1, 1]
+
+
+async def test_a_take_over_of_items_whose_reply_was_lost_is_not_made_twice(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    keys = fresh_items(3)
+    for ask in (released := asks_for(keys[:2])):
+        await store.arrive(ask)
+    await store.inner.settle(ending_of(released, Ending.RELEASE))
+
+    async def is_taken() -> bool:
+        found = await claim(sql, keys[0])
+        return found is not None and found.state is State.CLAIMED
+
+    told = await with_a_lost_reply(wire, store.arrive_all(asks_for(keys), PATIENCE), once=is_taken)
+    assert [one.attempt for one in told if isinstance(one, Won)] == [2, 2, 1]
+    assert store.sizes("take_over") == [2]
+    found = [await claim(sql, key) for key in keys]
+    assert [row and row.attempt for row in found] == [2, 2, 1]
+
+
+@pytest.mark.row(13)
+async def test_items_that_stay_unknown_are_freed_by_a_release_with_their_token(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    await store.arrive_all(asks_for(fresh_items(2)))  # so that the next one goes in one trip
+    asks = asks_for(fresh_items(2))
+    wire.set(Wire.HOLD_REPLIES)
+    with pytest.raises(StoreAway) as away:
+        await store.arrive_all(asks)
+    assert away.value.undecided
+    assert await eventually(lambda: claim(sql, asks[0].key), within=PATIENCE)
+    wire.set(Wire.PASS)
+    await store.up()
+    assert (await store.inner.settle(ending_of(asks, Ending.RELEASE))).changed
+    told = await store.arrive_all(asks_for(ask.key for ask in asks))
+    assert [(one.attempt, one.doubtful) for one in told if isinstance(one, Won)] == [(2, False)] * 2
+
+
+async def test_nothing_of_a_batch_is_undecided_that_never_left(stores: Stores) -> None:
+    store = await stores.open("postgresql://nobody@127.0.0.1:1/nothing", up=False)
+    with pytest.raises(StoreAway) as away:
+        await store.arrive_all(asks_for(fresh_items(2)), 0.3)
+    assert not away.value.undecided
+
+
+@pytest.mark.row(75)
+async def test_a_batch_that_was_stored_although_the_reply_was_lost_is_stored_once(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    asks = asks_for(fresh_items(2))
+    await store.arrive_all(asks)
+    offer = offer_of(asks)
+    assert await with_a_lost_reply(
+        wire, store.store(offer, PATIENCE), once=lambda: entry(sql, offer.key)
+    )
+    assert len(store.sizes("store")) > 1
+    kept = await entry(sql, offer.key)
+    assert kept is not None
+    assert (kept.state, kept.attempt, kept.token) == (EntryState.LEASED, 1, offer.token)
+
+
+async def test_a_delivery_of_a_batch_whose_record_got_no_reply_is_recorded_once(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open(wire.proxied)
+    keys = fresh_items(2)
+    asks = asks_for(keys)
+    await store.arrive_all(asks)
+    offer = offer_of(asks)
+    await store.store(offer)
+
+    async def is_over() -> bool:
+        found = await claim(sql, keys[1])
+        return found is not None and found.state is State.COMPLETED
+
+    done = store.conclude(conclusion_of(offer, EntryEnding.DELIVER))
+    assert await with_a_lost_reply(wire, done, once=is_over) == Settled(False, False)
+    assert await states(sql, keys) == [(State.COMPLETED, False)] * 2
+
+
+async def test_a_holder_that_died_leaves_items_that_lapse_and_are_taken_over_marked(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    """Each for itself: another batch may bring only some of them."""
+    dead, heir = await stores.open(), await stores.open()
+    keys = fresh_items(3)
+    await dead.arrive_all(asks_for(keys))
+    await dead.inner.stop()
+    some = asks_for([*keys[:2], *fresh_items(1)])
+    assert [type(one) for one in await heir.arrive_all(some)] == [Held, Held, Won]
+    for key in keys:
+        await lapse(sql, key)
+    told = await heir.arrive_all(some)
+    assert [(one.attempt, one.doubtful, one.took_over) for one in told if isinstance(one, Won)] == [
+        (2, True, True),
+        (2, True, True),
+        (1, False, False),
+    ]
+    assert await states(sql, keys[2:]) == [(State.CLAIMED, False)]
+
+
+async def test_a_worker_that_died_leaves_a_batch_that_the_next_one_sends_marked(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    dead, heir = await stores.open(), await stores.open()
+    keys = fresh_items(2)
+    asks = asks_for(keys)
+    await dead.arrive_all(asks)
+    offer = offer_of(asks)
+    await dead.store(offer)
+    await dead.inner.stop()
+    assert await heir.lease() == []
+    await lapse_entry(sql, offer.key)
+    (leased,) = await heir.lease()
+    assert (leased.attempt, leased.doubtful, leased.took_over) == (2, True, True)
+    assert {part.key for part in leased.items} == set(keys)
+    assert (await heir.conclude(conclusion_of(leased, EntryEnding.DELIVER))).changed
+    assert await states(sql, keys) == [(State.COMPLETED, True)] * 2
+
+
+async def test_a_process_that_died_while_it_stored_left_nothing_of_it(
+    stores: Stores, sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    dying = await stores.open()
+    keys = fresh_items(2)
+    asks = asks_for(keys)
+    await dying.arrive_all(asks)
+    offer = offer_of(asks)
+
+    async def is_ended() -> bool:
+        return bool(
+            await sql.fetchval(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and wait_event_type = 'Lock'"
+            )
+        )
+
+    async with other.transaction():
+        await other.execute("lock table dedup.entry_items in share mode")
+        asked = asyncio.ensure_future(dying.store(offer, PATIENCE))
+        await eventually(is_ended, within=PATIENCE)
+        await dying.inner.stop()
+        with pytest.raises(StoreAway):
+            await asked
+    assert await states(sql, keys) == [(State.CLAIMED, False)] * 2
+    assert await entry(sql, offer.key) is None
+    assert await sql.fetch("select from dedup.entry_items") == []
+
+
+async def test_a_settlement_whose_half_is_lost_completes_what_others_hold_by_now(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    """The statement that settles is over, the one that completes finds a locked row and waits."""
+    store = await stores.open()
+    keys = fresh_items(3)
+    ours = asks_for(keys)
+    await store.arrive_all(ours)
+    await lapse(sql, keys[0])
+    theirs = fresh_ask(keys[0])
+    await store.arrive(theirs)
+    blocker = await asyncpg.connect(stores.dsn)
+    try:
+        async with blocker.transaction():
+            await blocker.execute(
+                "select from dedup.claims where key = $1 for update", UUID(keys[0].digest)
+            )
+            asked = asyncio.ensure_future(
+                asyncio.wait_for(store.inner.settle(ending_of(ours, Ending.COMPLETE)), PATIENCE)
+            )
+            await eventually(lambda: store.errors["lock"], within=PATIENCE)
+        assert await asked == Settled(True, True)
+    finally:
+        await blocker.close()
+    assert await states(sql, keys) == [
+        (State.COMPLETED, True),
+        (State.COMPLETED, False),
+        (State.COMPLETED, False),
+    ]
