@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import logging
+from dataclasses import replace
 
 import pytest
 
 from gateway.core.keying import Recipe
 from gateway.core.location import Header, Json, Literal
-from gateway.core.observing import DELIVERIES, What
+from gateway.core.observing import DELIVERIES, UNCHECKED, What
 from gateway.core.outcome import Ambiguous
 from gateway.core.route import Mode
 from gateway.flow import observing
+from gateway.flow.observing import SERIES_LASTS
+from tests.flow.batched import WHOLE, bring
 from tests.flow.consumer import says
-from tests.flow.world import MakeWorld, World, delivery, fingerprints_differ
+from tests.flow.seals import Seals, sealed
+from tests.flow.world import EPOCH, MakeWorld, World, delivery, fingerprints_differ
 
 BY_HEADER = Recipe((Literal("orders"),), (Header("X-Delivery"),))
+ORDER = {"type": "order.paid", "amount": 12}
+
+
+@pytest.fixture
+async def world(make_world: MakeWorld) -> World:
+    return make_world(mode=Mode.OBSERVE)
+
+
+@pytest.fixture
+async def by_header(make_world: MakeWorld) -> World:
+    return make_world(mode=Mode.OBSERVE, recipe=BY_HEADER)
 
 
 async def noted(world: World) -> dict[tuple[What, str], int]:
@@ -25,22 +40,18 @@ async def noted(world: World) -> dict[tuple[What, str], int]:
     return dict(world.notebook.sums)
 
 
-def observing_world(make_world: MakeWorld, **changes: Any) -> World:
-    return make_world(mode=Mode.OBSERVE, **changes)
-
-
-async def by_header(world: World, delivery_id: str, **members: object) -> None:
+async def send(world: World, delivery_id: str, **members: object) -> None:
     sent = delivery("evt_1", **members)
-    named = sent._replace(headers=(*sent.headers, (b"X-Delivery", delivery_id.encode())))
-    await world.receiver.receive(named)
+    await world.receiver.receive(
+        sent._replace(headers=(*sent.headers, (b"X-Delivery", delivery_id.encode())))
+    )
     await world.settled()
 
 
 async def test_each_delivery_is_noted_once_as_what_forward_would_have_made_of_it(
-    make_world: MakeWorld,
+    world: World,
 ) -> None:
-    world = observing_world(make_world)
-    world.consumer.answers(says(401), Ambiguous("timeout"), says(200), says(200), says(200))
+    world.consumer.answers(says(401), Ambiguous("timeout"), says(200))
     for _ in range(4):
         await world.deliver("evt_1")
         await world.settled()
@@ -48,7 +59,11 @@ async def test_each_delivery_is_noted_once_as_what_forward_would_have_made_of_it
     await world.deliver("evt_1")
     await world.deliver({"no": "id"})
     await world.receiver.receive(delivery("evt_1")._replace(method="GET"))
-    assert await noted(world) == {
+    world.shop.away = True
+    await world.deliver("evt_1")
+    world.shop.away = False
+    found = await noted(world)
+    assert found == {
         (What.NEW, ""): 1,
         (What.BODY, ""): 1,
         (What.AGAIN, ""): 1,
@@ -58,4 +73,179 @@ async def test_each_delivery_is_noted_once_as_what_forward_would_have_made_of_it
         (What.TAKEN_AGAIN, ""): 2,
         (What.UNKEYED, "json:/event_id"): 1,
         (What.PASSED, ""): 1,
+        (What.BYPASSED, ""): 1,
     }
+    deliveries = sum(number for (what, _), number in found.items() if what in DELIVERIES)
+    assert deliveries == len(world.consumer.received)
+    assert world.notebook.example(What.TAKEN_AGAIN) == "evt_1"
+
+
+async def test_a_route_that_enforces_notes_nothing(make_world: MakeWorld) -> None:
+    for mode in (Mode.FORWARD, Mode.INBOX):
+        world = make_world(mode=mode)
+        await world.deliver("evt_1")
+        await world.deliver("evt_1")
+        assert await noted(world) == {}
+
+
+async def test_a_duplicate_beside_the_first_is_noted_as_one_that_would_wait(world: World) -> None:
+    gate, first = await world.forwarding(says(200), says(500))
+    await world.deliver()
+    gate.open()
+    await first
+    found = await noted(world)
+    assert found[What.CONCURRENT, ""] == 1
+    assert (What.TAKEN_AGAIN, "") not in found  # the consumer refused this one
+
+
+async def test_one_id_with_another_body_is_noted_with_an_example(world: World) -> None:
+    await world.deliver()
+    await world.settled()
+    await world.deliver(**fingerprints_differ())
+    assert (await noted(world))[What.MISMATCH, ""] == 1
+    assert world.notebook.example(What.MISMATCH) == "evt_1"
+
+
+async def test_what_a_provider_changes_with_every_attempt_is_no_other_body(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(mode=Mode.OBSERVE, per_attempt=(("amount",),))
+    await world.deliver(amount=1)
+    await world.settled()
+    await world.deliver(**fingerprints_differ())
+    assert (What.MISMATCH, "") not in await noted(world)
+
+
+async def test_a_body_that_comes_again_under_another_id_is_noted_once(by_header: World) -> None:
+    for attempt in range(4):
+        await send(by_header, f"delivery-{attempt}", **ORDER)
+    await send(by_header, "delivery-9", **{**ORDER, "amount": 13})
+    found = await noted(by_header)
+    assert found[What.SAME_BODY, ""] == 1
+    assert found[What.BODY, ""] == 2
+    assert by_header.notebook.example(What.SAME_BODY) == "delivery-1"
+
+
+async def test_a_delivery_id_inside_the_body_does_not_hide_that_it_comes_again(
+    world: World,
+) -> None:
+    for attempt in range(2):
+        await world.deliver(f"delivery-{attempt}", **ORDER)
+    assert (await noted(world))[What.SAME_BUT_ID, ""] == 1
+
+
+async def test_two_events_of_one_operation_may_have_one_body(make_world: MakeWorld) -> None:
+    recipe = replace(BY_HEADER, operation=(Json(("order",)),))
+    world = make_world(mode=Mode.OBSERVE, recipe=recipe)
+    await send(world, "evt_1", order="ord_1", **ORDER)
+    await send(world, "evt_2", order="ord_1", **ORDER)
+    found = await noted(world)
+    assert (What.SAME_BODY, "") not in found
+    assert found[What.DURABLE, "operation"] == 1
+
+
+async def test_a_route_remembers_only_so_many_bodies(
+    by_header: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "MOST_BODIES", 2)
+    for number in (1, 2, 1, 3):
+        await send(by_header, f"delivery-{number}", **{**ORDER, "amount": number})
+    await send(by_header, "delivery-4", **{**ORDER, "amount": 1})  # gone: the oldest
+    assert (What.SAME_BODY, "") not in await noted(by_header)
+    await send(by_header, "delivery-5", **{**ORDER, "amount": 3})
+    assert (await noted(by_header))[What.SAME_BODY, ""] == 1
+
+
+async def test_a_reload_keeps_the_bodies_unless_the_key_is_another(by_header: World) -> None:
+    await send(by_header, "delivery-1", **ORDER)
+    by_header.receiver = by_header.receiving(replace(by_header.route, lease=99.0))
+    await send(by_header, "delivery-2", **ORDER)
+    assert (await noted(by_header))[What.SAME_BODY, ""] == 1
+    mended = Recipe((Literal("orders"),), (Json(("type",)),))
+    by_header.receiver = by_header.receiving(replace(by_header.route, recipe=mended))
+    await send(by_header, "delivery-3", **ORDER)
+    assert (await noted(by_header))[What.SAME_BODY, ""] == 1
+
+
+async def test_nothing_is_lost_while_the_store_is_away_and_it_is_said_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.notebook.away = True
+    with caplog.at_level(logging.WARNING, "gateway.observing"):
+        for number in range(3):
+            await world.deliver(f"evt_{number}")
+            world.pass_by(SERIES_LASTS + 1)
+            assert not await world.observations.keep_once()
+    assert [record.getMessage() for record in caplog.records] == ["observations_postponed"]
+    world.notebook.away = False
+    assert (await noted(world))[What.NEW, ""] == 3
+
+
+async def test_a_reply_that_was_lost_counts_nothing_twice(world: World) -> None:
+    for number in range(3):
+        await world.deliver(f"evt_{number}")
+        world.notebook.reply_lost = number < 2
+        await world.observations.keep_once()
+    assert world.notebook.sums[What.NEW, ""] == 3
+
+
+async def test_a_series_ends_after_an_hour_and_what_is_old_is_deleted_then(world: World) -> None:
+    for _ in range(2):
+        await world.deliver("evt_1")
+        await world.settled()
+        world.pass_by(SERIES_LASTS + 1)
+        await world.observations.keep_once()
+    assert len({series for series, _ in world.notebook.pages}) == 2
+    assert world.notebook.forgot == 2
+    assert world.notebook.sums[What.DURABLE, "retry"] == 1
+
+
+async def test_what_is_noted_while_a_series_is_stored_is_stored_next(world: World) -> None:
+    await world.deliver("evt_1")
+    await world.settled()
+    storing = asyncio.ensure_future(world.observations.keep_once())
+    await world.deliver("evt_2")
+    await storing
+    assert (await noted(world))[What.NEW, ""] == 2
+
+
+async def test_nothing_new_asks_nothing_of_the_store(world: World) -> None:
+    await world.deliver("evt_1")
+    await noted(world)
+    world.notebook.away = True
+    assert await world.observations.keep_once()
+
+
+async def test_the_items_of_a_batch_are_noted_each_and_the_batch_as_one_delivery(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(mode=Mode.OBSERVE, batch=WHOLE)
+    for items in (("a", "b"), ("b", "a"), ("b", "c", None), ({"id": "a", "amount": 2},)):
+        await bring(world, *items)
+        await world.settled()
+    assert await noted(world) == {
+        (What.BATCH, "new"): 1,
+        (What.BATCH, "durable"): 2,
+        (What.BATCH, "mixed"): 1,
+        (What.ITEM, "new"): 3,
+        (What.ITEM, "durable"): 4,
+        (What.ITEM, "unkeyed"): 1,
+        (What.TAKEN_AGAIN, ""): 4,
+        (What.MISMATCH, ""): 1,
+    }
+    assert world.notebook.example(What.MISMATCH) == "a"
+
+
+async def test_a_bad_signature_is_noted_by_its_flaw(signed: MakeWorld) -> None:
+    world = signed(Mode.OBSERVE)
+    await world.receiver.receive(delivery())
+    await world.receiver.receive(sealed(EPOCH, "evt_1", secret="guessed"))
+    assert await noted(world) == {(What.UNSIGNED, "missing"): 1, (What.UNSIGNED, "wrong"): 1}
+
+
+async def test_where_keys_cannot_be_had_no_flaw_is_noted(signed: MakeWorld) -> None:
+    world = signed(Mode.OBSERVE)
+    assert isinstance(world.verifier, Seals)
+    world.verifier.why = "no answer"
+    await world.receiver.receive(sealed(EPOCH, "evt_1"))
+    assert await noted(world) == {(What.UNSIGNED, UNCHECKED): 1}
