@@ -113,7 +113,8 @@ _SNS_SIGNED = {
     "SubscriptionConfirmation": _CONFIRMATION,
     "UnsubscribeConfirmation": _CONFIRMATION,
 }
-# They repeat members of the body, and nobody signs them: an id that was changed here would pass.
+# They repeat members of the body, and nobody signs them: without this, an id that was changed or
+# left out here would make a new event of an old one.
 _SNS_HEADERS = {
     b"x-amz-sns-message-id": "MessageId",
     b"x-amz-sns-message-type": "Type",
@@ -127,7 +128,7 @@ def _sns(topics: frozenset[str]) -> Read:
     def read(delivery: Delivery) -> Signed | Flaw:
         headers = lines(delivery.headers, frozenset(_SNS_HEADERS))
         message = _sns_message(delivery.body)
-        if headers is None or message is None:
+        if headers is None or len(headers) < len(_SNS_HEADERS) or message is None:
             return Flaw.MISSING
         # Before anything is fetched for it.
         told = all(message[_SNS_HEADERS[name]].encode() == told for name, told in headers.items())
@@ -145,11 +146,12 @@ def _sns_message(body: bytes) -> dict[str, str] | None:
         read = json.loads(body.decode("utf-8"), object_pairs_hook=_only_once)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(read, dict) or read.get("Type") not in _SNS_SIGNED:
+    kind = read.get("Type") if isinstance(read, dict) else None
+    if not isinstance(kind, str) or kind not in _SNS_SIGNED:
         return None
     if read.get("Subject") is None:
         read.pop("Subject", None)
-    names = {*_SNS_SIGNED[read["Type"]], "Signature", "SignatureVersion", "SigningCertURL"}
+    names = {*_SNS_SIGNED[kind], "Signature", "SignatureVersion", "SigningCertURL"}
     found = {name: read[name] for name in names if name in read}
     sound = all(isinstance(text, str) and _is_text(text) for text in found.values())
     return found if sound and names - found.keys() <= {"Subject"} else None
