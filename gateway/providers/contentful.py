@@ -70,7 +70,8 @@ def _texts(delivery: Delivery, listed: bytes, public_url: str | None) -> tuple[b
     path = wire.target(delivery, public_url)
     return tuple(
         b"\n".join((delivery.method.encode(), one.encode(), headers, delivery.body))
-        for one in dict.fromkeys((path, _normalised(path)))
+        # What the toolkit makes of it first, since that is what the consumer does.
+        for one in dict.fromkeys((_normalised(path), path))
     )
 
 
@@ -95,7 +96,7 @@ SCHEME = Scheme(
     name="contentful",
     headers=_READ,
     covers_body=True,
-    proof=None,
+    proof="@contentful/node-apps-toolkit 3.16.1",
     verifier=_verifier,
     signer=ContentfulSigner,
     dated=True,

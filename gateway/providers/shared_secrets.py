@@ -16,6 +16,9 @@ from gateway.providers.stamps import Stamp, Unit
 
 _SIGNED_AT = "{time}.{body}"
 _BESIDE = Stamp(Unit.SECONDS)
+_JIRA = "https://developer.atlassian.com/cloud/jira/platform/webhooks/#secure-admin-webhooks"
+_PAGERDUTY = "github.com/PagerDuty/go-pagerduty 1.8.0"
+_SHOPIFY = "@shopify/shopify-api 13.1.0"
 
 STANDARD_WEBHOOKS = Mac(
     name="standard-webhooks",
@@ -46,21 +49,21 @@ OF_THE_BODY = (
         "hookdeck",
         # The second while a secret is being replaced.
         ("x-hookdeck-signature", "x-hookdeck-signature-2"),
-        None,
+        "@hookdeck/sdk 0.4.0",
         encoding=Encoding.BASE64,
     ),
     Mac("intercom", ("X-Hub-Signature",), None, "sha1={mark}", digest="sha1"),
-    Mac("jira", ("X-Hub-Signature",), None, "sha256={mark}"),
+    Mac("jira", ("X-Hub-Signature",), _JIRA, "sha256={mark}"),
     Mac("lemonsqueezy", ("X-Signature",), None),
     Mac("meta", ("X-Hub-Signature-256",), None, "sha256={mark}"),
     Mac("mollie", ("X-Mollie-Signature",), "mollie-api-py 1.10", "sha256={mark}"),
     # Its header may carry one for each secret while they are being replaced.
-    Mac("pagerduty", ("X-PagerDuty-Signature",), None, "v1={mark}", ","),
+    Mac("pagerduty", ("X-PagerDuty-Signature",), _PAGERDUTY, "v1={mark}", ","),
     Mac("quickbooks", ("intuit-signature",), None, encoding=Encoding.BASE64),
     Mac("razorpay", ("X-Razorpay-Signature",), "razorpay 2.0"),
     # Sentry-Hook-Timestamp is not signed, so it says nothing.
     Mac("sentry", ("Sentry-Hook-Signature",), None),
-    Mac("shopify", ("X-Shopify-Hmac-SHA256",), None, encoding=Encoding.BASE64),
+    Mac("shopify", ("X-Shopify-Hmac-SHA256",), _SHOPIFY, encoding=Encoding.BASE64),
     Mac("typeform", ("Typeform-Signature",), None, "sha256={mark}", encoding=Encoding.BASE64),
     Mac("vercel", ("x-vercel-signature",), None, digest="sha1"),
     Mac("woocommerce", ("X-WC-Webhook-Signature",), None, encoding=Encoding.BASE64),
@@ -149,7 +152,7 @@ DATED = (
     Mac(
         "zoom",
         ("x-zm-signature",),
-        None,
+        "@zoom/rivet 0.4.0",
         "v0={mark}",
         signed=("v0:{time}:{body}",),
         stamp=Stamp(Unit.SECONDS, ("x-zm-request-timestamp",)),

@@ -105,8 +105,8 @@ def _no_pair(secret: str) -> str | None:
     return None if ":" in secret else "it is not USER:PASSWORD"
 
 
-_BASIC = "RFC 7617, section 2: the example of user Aladdin"
-_BEARER = "RFC 6750, section 2.1: the example"
+_BASIC = "RFC 7617, section 2"
+_BEARER = "RFC 6750, section 2.1"
 
 SCHEMES: tuple[Scheme, ...] = tuple(
     map(
