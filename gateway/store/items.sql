@@ -91,8 +91,8 @@ select true as stored
 union all
 (select true
    from asked a
-   join dedup.claims  c on c.key = a.key and c.state in ('s', 'S')
-   join dedup.entries e on e.key = $4::uuid and e.token = $6::int8
+  where exists (select from dedup.entries e where e.key = $4::uuid and e.token = $6::int8)
+    and (select c.state in ('s', 'S') from dedup.claims c where c.key = a.key)
   limit 1);
 
 -- name: revive

@@ -13,6 +13,7 @@ import pytest
 
 from gateway.core.claim import Ending, Seen, Won
 from gateway.core.inbox import Accepted, EntryEnding
+from gateway.core.observing import Count, Noted, What
 from gateway.core.outcome import Reply
 from gateway.store import migrate as migrations
 from gateway.store.migrate import migrate
@@ -119,6 +120,8 @@ async def test_the_role_suffices_for_all_that_a_gateway_does(
     assert (await store.settle(gone, Ending.COMPLETE)).late
     await store.inner.keep(ask.key, Reply(200, b"OK", (), b"done"))
     assert await store.inner.recall(ask.key)
+    await store.inner.note(1, [Noted(Count(ROUTE, bytes(16), What.NEW, ""), 1, 0.0, "evt_1")])
+    assert await store.inner.forget_notes(1) == 0
     await live_an_entrys_life(store, sql)
     assert not store.errors
     assert await sql.fetchval("select count(*) from pg_stat_activity where usename = $1", USER)
