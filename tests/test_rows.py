@@ -20,6 +20,7 @@ ROWS = {
     3: "body over the limit",
     4: "odd framing",
     5: "no usable id, or two",
+    6: "signature invalid",
     7: "store away at the claim",
     8: "store black-holed",
     9: "claim committed, reply lost",
@@ -123,7 +124,6 @@ ROWS = {
 
 # Rows of the table that no test forces, and why.
 NOT_YET = {
-    6: "signatures are not checked by the gateway yet",
     67: "a barrier write before answering for young rows is an option that was not built",
     68: "two writable primaries are outside the gateway's power; the cluster has to fence",
     88: "leases are never renewed: each is longer than the longest send",
