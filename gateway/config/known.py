@@ -19,9 +19,10 @@ def _known(what: str, names: Iterable[str], see: str) -> Callable[[object], str]
         said = text(value)
         if said in there:
             return said
-        near = get_close_matches(said.lower().replace("_", "-"), there, 3, cutoff=0.5)
-        meant = f"did you mean {' or '.join(near)}?" if near else see
-        raise ValueError(f"{said!r} is no {what} that is known; {meant}")
+        meant = said.lower().replace("_", "-")
+        near = [meant] if meant in there else get_close_matches(meant, there, 3)
+        remedy = f"did you mean {' or '.join(near)}?" if near else see
+        raise ValueError(f"{said!r} is no {what} that is known; {remedy}")
 
     return read
 

@@ -13,7 +13,7 @@ from gateway.config.senders import is_url
 from gateway.core.event import Delivery
 from gateway.core.signature import Checked, Signature, Unchecked
 from gateway.providers.keyset import Fixed, Keys, Source, parse
-from gateway.providers.schemes import verifier
+from gateway.providers.schemes import signer, verifier
 
 _ELSEWHERE = Unchecked("its keys are at a URL, and nothing is fetched here")
 
@@ -44,6 +44,7 @@ def unusable(signature: Signature) -> str | None:
     """Why the keys in a route's files, or written as its secrets, cannot be used; None if fine."""
     try:
         verifier(signature, LocalKeys())
+        signer(signature)
     except (OSError, ValueError) as error:
         return str(error)
     return None

@@ -58,10 +58,10 @@ def condition(value: object) -> Wanted:
     said = filled(value).strip()
     if said.startswith("no "):
         return Wanted(parse_location(said.removeprefix("no ").strip()), None, absent=True)
-    where, equals, wanted = said.partition(" = ")
-    if equals and not wanted.strip():
+    where, *compared = re.split(r"\s+=(?:\s+|$)", said, maxsplit=1)
+    if compared == [""]:
         raise ValueError(f"{said!r} compares with nothing; write LOCATION = TEXT, or LOCATION")
-    return Wanted(parse_location(where), wanted.strip() if equals else None, absent=False)
+    return Wanted(parse_location(where), compared[0] if compared else None, absent=False)
 
 
 def told(value: object) -> Location | Proof:

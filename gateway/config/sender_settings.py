@@ -88,8 +88,8 @@ class SignatureSettings(Strict):
     """For signed tokens: who has to have made it. Default: the provider, where the scheme says
     who."""
     email: Filled | None = None
-    """For Google's tokens: the service account that has to have asked. Default: any, which is
-    anybody's account who knows the audience."""
+    """For Google's tokens, which need it: the service account that has to have asked. A wrong one
+    refuses every delivery."""
     webhook_id: Filled | None = None
     """For PayPal: the id that it gave this webhook, which it signs. Default: none."""
 

@@ -14,10 +14,17 @@ from gateway.config.sender_settings import AnswerSettings, HandshakeSettings
 from gateway.core.batch import BatchPolicy, OnMixed
 from gateway.core.handshake import Condition, Greeting, Handshake
 from gateway.core.signature import Signature
+from gateway.providers import certificates, public_keys, tokens
 from gateway.providers.presets import Preset, preset
 from gateway.providers.scheme import Scheme
 from gateway.providers.schemes import names, scheme
 
+# Standard Webhooks has both kinds.
+_PUBLIC = frozenset(
+    one.name
+    for family in (public_keys.SCHEMES, certificates.SCHEMES, tokens.SCHEMES)
+    for one in family
+) | {"standard-webhooks"}
 _EXPECTED = ("audience", "issuer", "email", "webhook_id")
 
 
@@ -33,6 +40,11 @@ def scheme_of(settings: RouteSettings) -> Scheme | None:
         fact = given.settings.get("signature.scheme")
         name = fact.value if fact is not None and isinstance(fact.value, str) else None
     return scheme(name) if name in names() else None
+
+
+def takes_keys(known: Scheme) -> bool:
+    """Whether a scheme is, or may be, checked with public keys."""
+    return known.name in _PUBLIC
 
 
 def batch(settings: RouteSettings) -> BatchPolicy | None:

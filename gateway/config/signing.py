@@ -29,13 +29,38 @@ def faults(
         if known is None:
             yield Fault((*path, "scheme"), "missing", _how_to_name(settings))
         else:
-            yield from _needs(settings.signature, known, path)
-            yield from _secrets(settings.signature, known, path, stands_in)
-            yield from _tolerance(settings.signature, known, route, path)
-            yield from _keys(settings.signature, route, path, stands_in)
+            yield from _signature(settings.signature, known, route, path, stands_in)
     yield from _resigning(settings, known, here)
     yield from _late(settings, known, here)
     yield from _handshakes(settings, here)
+
+
+def _signature(
+    told: SignatureSettings, known: Scheme, route: Route, path: Path, stands_in: StandsIn
+) -> Iterator[Fault]:
+    wrong = [
+        *_needs(told, known, path),
+        *_secrets(told, known, path, stands_in),
+        *_keys(told, known, path),
+    ]
+    yield from wrong
+    yield from _tolerance(told, known, route, path)
+    if not wrong and not _has_stand_ins(told, path, stands_in):
+        yield from _unusable(told, route, path)
+
+
+def _has_stand_ins(told: SignatureSettings, path: Path, stands_in: StandsIn) -> bool:
+    listed = (("secrets", told.secrets), ("keys", told.keys))
+    places = ((name, index) for name, values in listed for index in range(len(values)))
+    return any(stands_in((*path, *place)) for place in places)
+
+
+def _unusable(told: SignatureSettings, route: Route, path: Path) -> Iterator[Fault]:
+    """What only shows when somebody tries to check with it."""
+    why = None if route.signature is None else local_keys.unusable(route.signature)
+    if why is not None:
+        where = "keys" if told.keys else "secrets"
+        yield Fault((*path, where), why, "write the provider's public key as PEM or JWKS")
 
 
 def _how_to_name(settings: RouteSettings) -> str:
@@ -47,7 +72,8 @@ def _how_to_name(settings: RouteSettings) -> str:
 def _needs(told: SignatureSettings, known: Scheme, path: Path) -> Iterator[Fault]:
     # Without it the request's own URL is taken, which may be right: that is only said.
     for name in known.needs:
-        if name != "public_url" and not getattr(told, name):
+        by_keys = name == "secrets" and told.keys and senders.takes_keys(known)
+        if name != "public_url" and not by_keys and not getattr(told, name):
             remedy = _EXAMPLES.get(name, f"write {name}: …")
             yield Fault((*path, name), f"missing: {known.name} is not checked without", remedy)
 
@@ -86,22 +112,14 @@ def _tolerance(told: SignatureSettings, known: Scheme, route: Route, path: Path)
         yield Fault(where, message, f"write {kept} or less")
 
 
-def _keys(
-    told: SignatureSettings, route: Route, path: Path, stands_in: StandsIn
-) -> Iterator[Fault]:
+def _keys(told: SignatureSettings, known: Scheme, path: Path) -> Iterator[Fault]:
+    if told.keys and not senders.takes_keys(known):
+        message = f"{known.name} is checked with shared secrets, not with public keys"
+        yield Fault((*path, "keys"), message, "remove it, or write another scheme")
     for index, key in enumerate(told.keys):
         if key.lower().startswith("http://"):
             message = "would fetch the provider's keys unprotected, where anybody can replace them"
             yield Fault((*path, "keys", index), message, "write https://")
-    unknown = any(
-        stands_in((*path, name, index))
-        for name, values in (("secrets", told.secrets), ("keys", told.keys))
-        for index in range(len(values))
-    )
-    why = None if unknown or route.signature is None else local_keys.unusable(route.signature)
-    if why is not None:
-        where = "keys" if told.keys else "secrets"
-        yield Fault((*path, where), why, "write the provider's public key as PEM or JWKS")
 
 
 def _resigning(settings: RouteSettings, known: Scheme | None, here: Path) -> Iterator[Fault]:
@@ -176,8 +194,6 @@ def advice(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]
         )
         remedy = "write public_url: https://HOST as the provider calls it, if a proxy is in front"
         yield Fault((*here, "signature", "public_url"), message, remedy)
-    if told is None and settings.verify_token is None and settings.provider is None:
-        return
     if settings.late_delivery and (known is None or not known.dated or not stores(route)):
         message = "is not needed: nothing is delivered late here under a signed time stamp"
         yield Fault((*here, "late_delivery"), message, "remove it")
