@@ -26,8 +26,20 @@ from gateway.providers.scheme import Scheme, Verifier, any_secret
 from gateway.providers.signing import Encoding, MacVerifier, Signed, keys, plain
 from gateway.providers.stamps import Stamp
 
-# A header of the largest size could carry a hundred; nobody rotates more than a few secrets.
-MOST_MARKS = 16
+# DocuSign sends one for each key, up to a hundred; whoever sends more is trying something.
+MOST_MARKS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """A signature of the same text with an older digest, which some consumers still read.
+
+    Nobody has to believe it here; it is signed anew where it came.
+    """
+
+    header: str
+    written: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,7 @@ class Mac:
     digest: str = "sha256"
     stamp: Stamp | None = None
     tolerance: float | None = None
+    older: tuple[Older, ...] = ()
     key: Callable[[str], bytes] = plain
     """Makes the key of a secret. Raises ValueError for a text that is none."""
     fault: Callable[[str], str | None] = any_secret
@@ -144,13 +157,19 @@ class MacSigner:
         text = self._text.fill(delivery, said or {}, self._public_url, time)
         if text is None:
             return delivery
-        mark = self._mac.encoding.write(hmac.digest(self._key, text, self._mac.digest))
-        carried = self._mac.written.encode()
-        carried = carried.replace(b"{time}", time or b"").replace(b"{mark}", mark)
+        carried = self._carried(self._mac.written, self._mac.digest, text, time)
         lines = wire.put(delivery.headers, self._mac.headers, carried)
+        for one in self._mac.older:
+            if delivery.header(one.header.lower().encode()) is not None:
+                carried = self._carried(one.written, one.digest, text, time)
+                lines = wire.put(lines, (one.header,), carried)
         if time is not None and stamp is not None and stamp.headers:
             lines = wire.put(lines, stamp.headers, time)
         return delivery._replace(headers=lines)
+
+    def _carried(self, written: str, digest: str, text: bytes, time: bytes | None) -> bytes:
+        mark = self._mac.encoding.write(hmac.digest(self._key, text, digest))
+        return written.encode().replace(b"{time}", time or b"").replace(b"{mark}", mark)
 
 
 class Template:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.providers.derivation import fault_of, standard
-from gateway.providers.mac import Mac, scheme_of
+from gateway.providers.mac import Mac, Older, scheme_of
 from gateway.providers.scheme import Scheme, any_secret
 from gateway.providers.signing import Encoding
 from gateway.providers.stamps import Stamp, Unit
@@ -44,7 +44,13 @@ OF_THE_BODY = (
         None,
         encoding=Encoding.BASE64,
     ),
-    Mac("github", ("X-Hub-Signature-256",), "gidgethub 6.0", "sha256={mark}"),
+    Mac(
+        "github",
+        ("X-Hub-Signature-256",),
+        "gidgethub 6.0",
+        "sha256={mark}",
+        older=(Older("X-Hub-Signature", "sha1={mark}", "sha1"),),
+    ),
     Mac(
         "hookdeck",
         # The second while a secret is being replaced.
@@ -55,7 +61,13 @@ OF_THE_BODY = (
     Mac("intercom", ("X-Hub-Signature",), None, "sha1={mark}", digest="sha1"),
     Mac("jira", ("X-Hub-Signature",), _JIRA, "sha256={mark}"),
     Mac("lemonsqueezy", ("X-Signature",), None),
-    Mac("meta", ("X-Hub-Signature-256",), None, "sha256={mark}"),
+    Mac(
+        "meta",
+        ("X-Hub-Signature-256",),
+        None,
+        "sha256={mark}",
+        older=(Older("X-Hub-Signature", "sha1={mark}", "sha1"),),
+    ),
     Mac("mollie", ("X-Mollie-Signature",), "mollie-api-py 1.10", "sha256={mark}"),
     # Its header may carry one for each secret while they are being replaced.
     Mac("pagerduty", ("X-PagerDuty-Signature",), _PAGERDUTY, "v1={mark}", ","),
@@ -145,6 +157,7 @@ DATED = (
         "zendesk",
         ("X-Zendesk-Webhook-Signature",),
         None,
+        # An older page of Zendesk's has the time behind the body, and a vector for that.
         signed=("{time}{body}",),
         encoding=Encoding.BASE64,
         stamp=Stamp(Unit.RFC_3339, ("X-Zendesk-Webhook-Signature-Timestamp",)),
@@ -162,20 +175,12 @@ DATED = (
 
 OF_THE_URL = (
     Mac(
-        "hubspot-v3",
-        ("X-HubSpot-Signature-v3",),
-        "hubspot-api-client 12.0",
-        signed=("{method}{unescaped_url}{body}{time}", "{method}{url}{body}{time}"),
-        encoding=Encoding.BASE64,
-        stamp=Stamp(Unit.MILLISECONDS, ("X-HubSpot-Request-Timestamp",)),
-        tolerance=300,
-    ),
-    Mac(
         "square",
         ("x-square-hmacsha256-signature",),
         "squareup 46.0",
         signed=("{url}{body}",),
         encoding=Encoding.BASE64,
+        older=(Older("x-square-signature", "{mark}", "sha1"),),
     ),
 )
 
