@@ -1,0 +1,95 @@
+"""What is counted and told of batches, and what their forwards say of themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.core.answer import Duplicate
+from gateway.core.retention import Shape
+from gateway.core.signature import Signature
+from tests.flow.batched import (
+    FILTER,
+    bring,
+    print_of,
+    sent,
+)
+from tests.flow.consumer import says
+from tests.flow.world import MakeWorld, World
+
+
+@pytest.fixture
+async def filtering(make_world: MakeWorld) -> World:
+    return make_world(batch=FILTER)
+
+
+async def test_items_count_as_events_with_their_types_once_accepted(filtering: World) -> None:
+    filtering.consumer.answers(says(500), says(200))
+    items = [{"id": "a", "type": "open"}, {"id": "b", "type": "click"}, {"id": "c", "type": "open"}]
+    await bring(filtering, *items)
+    assert filtering.counted["event", "open"] == 0
+    await bring(filtering, *items)
+    assert [filtering.counted["event", kind] for kind in ("open", "click")] == [2, 1]
+    await bring(filtering, items[0], items[2])
+    assert filtering.counted["duplicate", "open", Shape.RETRY] == 1
+    await bring(filtering, *items)
+    assert filtering.counted["duplicate", None, Shape.RETRY] == 1
+
+
+async def test_a_batch_is_a_redrive_when_its_youngest_item_is_that_old(filtering: World) -> None:
+    await bring(filtering, "old")
+    filtering.wait(73 * 3600)
+    await bring(filtering, "young")
+    await bring(filtering, "old", "young")
+    filtering.wait(73 * 3600)
+    await bring(filtering, "old", "young")
+    shapes = [filtering.counted["duplicate", None, shape] for shape in (Shape.RETRY, Shape.REDRIVE)]
+    assert shapes == [1, 1]
+
+
+async def test_the_same_item_with_other_bytes_is_counted_once_for_each(filtering: World) -> None:
+    await bring(filtering, *({"id": name, "n": 0} for name in "abc"))
+    changed = [{"id": name, "n": other(name)} for name in "ab"]
+    await bring(filtering, *changed, {"id": "c", "n": 0}, "d")
+    assert filtering.counted["mismatch"] == 2
+    assert sent(filtering)[-1] == ["d"]
+
+
+def other(name: str) -> int:
+    first = print_of({"id": name, "n": 0})
+    return next(n for n in range(1, 99) if print_of({"id": name, "n": n}) != first)
+
+
+async def test_stale_items_are_counted_and_mark_the_batch(filtering: World) -> None:
+    old = "2020-01-01T00:00:00Z"
+    await bring(filtering, {"id": "a", "at": old}, {"id": "b", "at": old}, "c")
+    assert filtering.counted["stale"] == 2
+    assert filtering.consumer.last.marked
+
+
+async def test_only_a_verified_provider_is_told_when_its_batch_came_first(
+    make_world: MakeWorld,
+) -> None:
+    signature = Signature("hmac", ("s",), (), None, None, (), frozenset(), resign=False)
+    signed, plain = make_world(batch=FILTER, signature=signature), make_world(batch=FILTER)
+    told = []
+    for world in (signed, plain):
+        await bring(world, "a")
+        world.wait(60)
+        await bring(world, "b")
+        answer = await bring(world, "a", "b")
+        assert isinstance(answer, Duplicate)
+        told.append(answer.first_seen)
+    assert told == [1_800_000_060.0, None]
+
+
+async def test_an_idempotency_key_is_the_batchs_own(make_world: MakeWorld) -> None:
+    world = make_world(batch=FILTER, idempotency_key=True)
+    world.consumer.answers(says(500), says(200))
+    await bring(world, "a", "b")
+    await bring(world, "b", "a")
+    first, second = (one.header("Idempotency-Key") for one in world.consumer.received)
+    assert first == second
+    assert first is not None
+    assert len(first) == 32
+    await bring(world, "a", "c")
+    assert world.consumer.last.header("Idempotency-Key") not in (first, "c")
