@@ -143,7 +143,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "retention_floor_seconds": None if floor is None else round(floor.total_seconds()),
         "taken_again": observed.number(What.TAKEN_AGAIN),
         "items": observed.by_detail(What.ITEM),
-        "enforced": {
+        "enforcing": {
             "forwarded": report.enforced.forwarded,
             "again": report.enforced.again,
             "marked": report.enforced.marked,
