@@ -29,7 +29,7 @@ from gateway.core.handshake import Handshake
 from gateway.core.inbox import Conclusion, EntryEnding, Leased
 from gateway.core.keying import Conflicting, Missing, Reading
 from gateway.core.retention import Shape
-from gateway.core.route import Mode, Route
+from gateway.core.route import Route
 from gateway.flow import events
 from gateway.flow.events import Event
 from gateway.flow.needs import Counts, Dice
@@ -69,7 +69,7 @@ class Notes:
 
     def _greeting(self, known: Handshake, reading: Reading) -> Greeted | None:
         route = self._route
-        if known.greeting is None or route.mode is Mode.OBSERVE:
+        if known.greeting is None:
             return None
         secrets = () if route.signature is None else route.signature.secrets
         said = handshake.say(known.greeting, reading, secrets[0] if secrets else None)
