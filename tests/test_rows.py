@@ -120,6 +120,7 @@ ROWS = {
     107: "rolling upgrade",
     108: "forged copy holds the slot",
     109: "replay of a completed event",
+    110: "several events in one request",
 }
 
 # Rows of the table that no test forces, and why.
@@ -128,12 +129,10 @@ NOT_YET = {
     68: "two writable primaries are outside the gateway's power; the cluster has to fence",
     88: "leases are never renewed: each is longer than the longest send",
     98: "nobody listens for notifications: workers look every second, which bounds the delay",
-    110: "batches come with their own rules and tests",
 }
 
 CASES = {f"B{n:03}" for n in range(1, 28)} - {
     "B012",  # purging
-    "B026",  # batches
 }
 
 

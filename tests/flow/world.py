@@ -106,6 +106,7 @@ class World:
         self.counted = Counted()
         self.replies = MemoryReplies()
         self.steps: list[str] = []
+        self.jitter: Callable[[], float] = lambda: 0.0
         self.failures: list[BaseException] = []
         """Of work in the background. None may be left when the test ends."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -148,7 +149,7 @@ class World:
             clock=self.clock,
             epoch=self.epoch,
             dice=lambda: next(TOKENS),
-            jitter=lambda: 0.0,
+            jitter=lambda: self.jitter(),
             spawn=self._spawn,
             parse=orjson.loads,
             at=self.steps.append,
