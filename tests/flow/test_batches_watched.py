@@ -1,0 +1,93 @@
+"""Batches that are only observed, and those that wait for a person."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.core.answer import Duplicate, Verdict
+from gateway.core.claim import State
+from gateway.core.inbox import EntryState
+from gateway.core.route import Mode, OnDoubt, OnStale
+from tests.flow.batched import (
+    FILTER,
+    WHOLE,
+    bring,
+    claim,
+    entries,
+    hold,
+    sent,
+    states,
+)
+from tests.flow.consumer import says
+from tests.flow.told import STORED
+from tests.flow.world import MakeWorld, World, answered
+
+OWED, COMPLETED, RELEASED = State.STORED, State.COMPLETED, State.RELEASED
+
+
+def kinds(world: World) -> list[EntryState]:
+    return [entry.state for entry in entries(world)]
+
+
+@pytest.mark.parametrize("mode", [Mode.FORWARD, Mode.INBOX])
+async def test_one_stale_item_holds_the_batch_where_the_route_wants_a_look(
+    make_world: MakeWorld, mode: Mode
+) -> None:
+    world = make_world(batch=FILTER, mode=mode, on_stale=OnStale.HOLD)
+    answer = await bring(world, {"id": "a", "at": "2020-01-01T00:00:00Z"}, "b")
+    assert answer == STORED
+    await world.settled()
+    assert kinds(world) == [EntryState.HELD]
+    assert sent(world) == []
+    assert isinstance(await bring(world, "a", "b"), Duplicate)
+
+
+async def test_a_mixed_batch_that_would_go_whole_waits_for_a_person_where_doubt_does(
+    make_world: MakeWorld,
+) -> None:
+    for mode in (Mode.FORWARD, Mode.INBOX):
+        world = make_world(batch=WHOLE, mode=mode, on_doubt=OnDoubt.HOLD)
+        await bring(world, "a")
+        await world.settled()
+        assert await bring(world, "a", "b") == STORED
+        await world.settled()
+        assert sent(world) == [["a"]]
+        assert EntryState.HELD in kinds(world)
+
+
+async def test_an_observer_forwards_each_batch_as_it_came_and_claims_its_items(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER, mode=Mode.OBSERVE)
+    for names in (["a", "b"], ["b", "c", "c"], ["a", "b", "c"]):
+        answer = answered(await bring(world, *names))
+        assert not answer.visible
+        await world.settled()
+    assert sent(world) == [["a", "b"], ["b", "c", "c"], ["a", "b", "c"]]
+    assert not any(request.header("Dedup-Attempt") for request in world.consumer.received)
+    assert states(world, "a", "b", "c") == [COMPLETED] * 3
+    assert [world.counted["delivery", v] for v in (Verdict.FIRST, Verdict.DUPLICATE)] == [2, 1]
+    assert [world.counted["items", v] for v in (Verdict.FIRST, Verdict.DUPLICATE)] == [3, 5]
+    assert world.counted["event", None] == 3
+
+
+async def test_an_observer_settles_what_it_won_and_only_success_for_others(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER, mode=Mode.OBSERVE)
+    await hold(world, "held")
+    world.consumer.answers(says(500), says(200))
+    await bring(world, "a", "held")
+    await world.settled()
+    assert states(world, "a", "held") == [RELEASED, State.CLAIMED]
+    assert claim(world, "a").doubtful
+    answer = answered(await bring(world, "held", {"n": 1}))
+    await world.settled()
+    assert answer.verdict is Verdict.UNKEYED
+    assert states(world, "a", "held") == [RELEASED, COMPLETED]
+    assert claim(world, "held").state is COMPLETED
+    world.shop.away = True
+    assert answered(await bring(world, "x")).verdict is Verdict.BYPASSED
+    world.shop.away = False
+    await world.settled()
+    assert states(world, "x") == [COMPLETED]
