@@ -15,10 +15,12 @@ from gateway.core.answer import Unanswered, Verdict
 from gateway.core.outcome import Outcome, StatusPolicy, Unreached
 from gateway.core.route import Mode, Upstream
 from gateway.core.signature import Signature
+from gateway.flow.receive import ForwardRoute
 from gateway.routing import Routing
-from gateway.sealing import Seals
+from gateway.sealing import Seals as Sealed
 from gateway.upstream.hop import Hop
 from tests.flow.consumer import says
+from tests.flow.seals import SIGNATURE, Seals
 from tests.flow.world import ROUTE, World, delivery
 
 
@@ -30,7 +32,7 @@ def new_hop(upstream: Upstream, policy: StatusPolicy) -> Hop:
     return Hop(upstream, policy, clock=time.monotonic, at=nowhere)
 
 
-def no_seals(signature: Signature) -> Seals:
+def no_seals(signature: Signature) -> Sealed:
     raise AssertionError(signature)
 
 
@@ -142,4 +144,81 @@ async def test_a_reload_keeps_the_receivers_of_routes_that_did_not_change() -> N
     assert routing.find("/hooks/orders", None) is before
     assert routing.find("/hooks/more/x?y", None) is not None
     assert routing.find("/hooks/mores", None) is None
+    await world.end()
+
+
+SIGNED = replace(ROUTE, signature=SIGNATURE)
+
+
+class Made:
+    """What was made to check with, by the signature that it was made for."""
+
+    def __init__(self) -> None:
+        self.of: list[Signature] = []
+
+    def seals(self, signature: Signature) -> Sealed:
+        self.of.append(signature)
+        return Seals(), None
+
+
+async def test_a_changed_secret_is_in_force_with_the_next_request_and_over_the_same_hop() -> None:
+    world, made, hops = World(), Made(), []
+
+    def counted(upstream: Upstream, policy: StatusPolicy) -> Hop:
+        hops.append(upstream)
+        return new_hop(upstream, policy)
+
+    routing = Routing(world.shared, counted, made.seals)
+    routing.use((SIGNED,), ())
+    before = routing.find("/hooks/orders", None)
+    rotated = replace(SIGNATURE, secrets=("newest", *SIGNATURE.secrets))
+    routing.use((replace(SIGNED, signature=rotated),), ())
+    assert routing.find("/hooks/orders", None) is not before
+    assert made.of == [SIGNATURE, rotated]
+    assert len(hops) == 1
+    routing.use((ROUTE,), ())
+    assert isinstance(routing.find("/hooks/orders", None), ForwardRoute)
+    await world.end()
+
+
+async def test_whatever_else_changes_what_was_fetched_to_check_with_is_kept() -> None:
+    world, made = World(), Made()
+    routing = Routing(world.shared, new_hop, made.seals)
+    port = replace(ROUTE.upstream, port=3001)
+    for route in (SIGNED, replace(SIGNED, mode=Mode.OBSERVE), replace(SIGNED, upstream=port)):
+        routing.use((route,), ())
+    assert made.of == [SIGNATURE]
+    await world.end()
+
+
+async def test_the_new_content_of_a_key_file_is_taken_up_and_a_url_is_no_file(
+    tmp_path: Path,
+) -> None:
+    world, made = World(), Made()
+    file = tmp_path / "provider.pem"
+    keyed = replace(SIGNATURE, keys=(str(file), "https://provider.example/keys"))
+    routing = Routing(world.shared, new_hop, made.seals)
+    for content in ("old", "old", "new"):
+        file.write_text(content)
+        routing.use((replace(SIGNED, signature=keyed),), ())
+    assert made.of == [keyed, keyed]
+    await world.end()
+
+
+async def test_keys_that_cannot_be_used_leave_the_old_configuration_in_force() -> None:
+    world, made = World(), Made()
+
+    def unusable(signature: Signature) -> Sealed:
+        if signature != SIGNATURE:
+            raise ValueError("no key in it")
+        return made.seals(signature)
+
+    routing = Routing(world.shared, new_hop, unusable)
+    routing.use((SIGNED,), ())
+    before = routing.find("/hooks/orders", None)
+    other = replace(SIGNATURE, keys=("other.pem",))
+    with pytest.raises(ValueError, match="no key in it"):
+        routing.use((replace(SIGNED, signature=other), replace(ROUTE, name="b", path="/b")), ())
+    assert routing.find("/hooks/orders", None) is before
+    assert routing.find("/b", None) is None
     await world.end()
