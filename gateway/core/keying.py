@@ -122,7 +122,7 @@ class Reading:
             return operation
         if isinstance(parts, Conflicting):
             return parts
-        shown = operation if isinstance(parts, Missing) else parts
+        shown = parts if isinstance(parts, list) and parts else operation
         return EventKey(digest(scope, operation), ",".join(shown))
 
     def of(self, body: bytes) -> Reading:

@@ -32,6 +32,8 @@ class Told(NamedTuple):
     success, must not find out by itself."""
     first_seen: float | None = None
     """Of the event, in epoch seconds on the database's clock."""
+    same_event: bool = True
+    """False where another event had its operation key."""
 
 
 class Flight:

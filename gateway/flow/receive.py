@@ -118,6 +118,8 @@ class ForwardRoute:
             if ended and told is None:
                 continue
             same_event = event.key.event_id == flight.event_id
+            if told is not None and not (told.same_event or same_event):
+                continue  # it may be the one that the claim is of
             if same_event and event.fingerprint != flight.fingerprint:
                 self._notes.mismatch(event)
             return UNDECIDED if told is None else await self._mirror(event, told, same_event)
@@ -150,7 +152,7 @@ class ForwardRoute:
             case Met(seen, live):
                 shape = self._notes.duplicate(event, seen, met_live=live)
                 answer = await self._replays.duplicate(event, seen.first_seen)
-                told = Told(answer, durable=True, first_seen=seen.first_seen)
+                told = Told(answer, True, seen.first_seen, seen.same_event)
                 return Landing(answer, told, shape=shape)
             case Taken(won, lease_end, taken):
                 landing = await self._holder.forward(taken, won, began, lease_end)
@@ -180,4 +182,5 @@ class ForwardRoute:
                 assert_never(told.answer)
         if not told.durable:
             return Landing(answer)
+        same_event = same_event and told.same_event
         return Landing(answer, shape=self._notes.concurrent(event, same_event=same_event))
