@@ -7,7 +7,8 @@
 
 All of them are fenced against what runs. A release changes only the attempt that the operator saw;
 the others change only the state and attempt that they saw, and never an entry whose lease is alive.
-A lease that is over may have had its effect, which is doubt here as everywhere. Success stays
+A lease that is over may have had its effect, which is doubt here as everywhere. Whatever is done to
+the entry of a batch is done for all of its events; a release frees one. Success stays
 monotone: a worker or holder that comes back with one completes the event whatever was done here.
 
 Like the other rules this is the executable specification of SQL (`store/operator.sql`), which does
@@ -77,12 +78,15 @@ def release(claim: Claim | None, entry: Entry | None, attempt: int) -> Claim | R
     return replace(claim, state=State.RELEASED, doubtful=True)
 
 
-def redrive(claim: Claim | None, entry: Entry | None, now: float) -> Entry | Refusal:
-    """Have an entry sent at once. Attempts and doubt stay."""
+def redrive(entry: Entry | None, now: float, *, over: bool) -> Entry | Refusal:
+    """Have an entry sent at once. Attempts and doubt stay.
+
+    `over`: all events that it stands for are completed, which for most is one.
+    """
     refused = _untouchable(entry, now)
     if entry is None or refused is not None:
         return refused or Refusal.UNKNOWN
-    if claim is not None and claim.state is State.COMPLETED:
+    if over:
         return Refusal.COMPLETED
     return replace(
         entry,
@@ -96,7 +100,10 @@ def redrive(claim: Claim | None, entry: Entry | None, now: float) -> Entry | Ref
 def close(
     claim: Claim | None, entry: Entry | None, *, as_: EntryState, fingerprint: int, now: float
 ) -> tuple[Claim, Entry] | Refusal:
-    """End an entry as delivered or dropped; its event counts as completed."""
+    """End an entry as delivered or dropped; its event counts as completed.
+
+    Of a batch this is what happens to each item's claim.
+    """
     refused = _untouchable(entry, now)
     if entry is None or refused is not None:
         return refused or Refusal.UNKNOWN

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gateway.core.operating import Action, Refusal
 from gateway.operating import bulk, listing, meant
 from gateway.operating.bulk import Deed, Tally
+from gateway.operating.claims import key_of
 from gateway.operating.ending import ask, confirm, end, say, say_json
 from gateway.operating.options import Event, Which
 from gateway.operating.refused import about, why_not
@@ -56,13 +57,13 @@ def act(run: Run, event: Event, which: Which) -> int:
         raise Unusable(
             "an event by its ID, --body or --key takes no --state, --older-than or --why"
         )
-    return _on_one(run, meant.key(run.config, event))
+    return _on_one(run, key_of(run.config, event))
 
 
 def _on_one(run: Run, key: bytes) -> int:
     before = ask(run.config, lambda desk: story(desk, key))
-    entry = before.known.entry
-    if entry is None:
+    entry, at = before.known.entry, before.known.entry_key
+    if entry is None or at is None:
         end(FOUND, f"the inbox has no entry of this event; its key is {key.hex()}")
     by = run.by
     if by is None:
@@ -70,7 +71,7 @@ def _on_one(run: Run, key: bytes) -> int:
         return 0
 
     async def work(desk: Desk) -> Refusal | None:
-        if await desk.act(run.action, [Seen(key, entry.state, entry.attempt)], by):
+        if await desk.act(run.action, [Seen(at, entry.state, entry.attempt)], by):
             return None
         (known,) = await desk.known([key])
         return why_not(run.action, known)

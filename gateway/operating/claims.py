@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from gateway.operating.options import (
     Event,
     IdArgument,
     KeyOption,
+    OperationOption,
     ReasonOption,
     RouteOption,
     YesOption,
@@ -27,6 +29,9 @@ from gateway.operating.wording import visible
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND
 from gateway.store.operator import By, Desk
+
+# More than one operation by one event id is rare, and they are only to be named.
+MOST_FOUND = 3
 
 app = typer.Typer(
     help="What is known of one event, and how to have it delivered once more.",
@@ -39,6 +44,7 @@ app = typer.Typer(
 def show(
     ids: IdArgument = None,
     route: RouteOption = None,
+    operation: OperationOption = None,
     body: BodyOption = None,
     key: KeyOption = None,
     config: ConfigOption = None,
@@ -48,7 +54,7 @@ def show(
 
     Exit 1 when nothing is known of it.
     """
-    found = look(config, Event(tuple(ids or ()), route, body, key))
+    found = look(config, Event(tuple(ids or ()), route, body, key, tuple(operation or ())))
     if as_json:
         say_json(as_dict(found))
     if found.is_empty:
@@ -61,6 +67,7 @@ def show(
 def release(
     ids: IdArgument = None,
     route: RouteOption = None,
+    operation: OperationOption = None,
     body: BodyOption = None,
     key: KeyOption = None,
     by: ByOption = None,
@@ -83,7 +90,7 @@ def release(
     the event again: any delivery of it will do.
     """
     who = meant.by(by, reason)
-    found = look(config, Event(tuple(ids or ()), route, body, key))
+    found = look(config, Event(tuple(ids or ()), route, body, key, tuple(operation or ())))
     if found.known.claim is None:
         end(FOUND, unknown(found))
     seen = attempt or found.known.claim.attempt
@@ -95,6 +102,7 @@ def release(
         if attempt is None:
             _agree(found, seen, yes=yes)
         refused, after = _released(config, found.known.key, seen, who)
+    after = replace(after, operation=found.operation)
     if as_json:
         done = {"action": "release", "done": int(refused is None), "refused": refused}
         say_json({**done, "event": as_dict(after)})
@@ -106,8 +114,27 @@ def release(
 
 def look(config: Path | None, event: Event) -> Story:
     """The story of the event that the command line means, or the end of the command."""
-    key = meant.key(config, event)
-    return ask(config, lambda desk: story(desk, key))
+    key = key_of(config, event)
+    found = ask(config, lambda desk: story(desk, key))
+    return replace(found, operation=meant.operation(config, found.route))
+
+
+def key_of(config: Path | None, event: Event) -> bytes:
+    """The key of the event that the command line means, or the end of the command."""
+    found = meant.key(config, event)
+    if not isinstance(found, meant.Kept):
+        return found
+    keys = ask(config, lambda desk: desk.find(found.route, found.event_id, MOST_FOUND))
+    if not keys:
+        end(
+            FOUND,
+            f"no claim of route {found.route} keeps this id: it may have met the operation of"
+            " another event; --operation VALUE finds that, or --body FILE",
+        )
+    if len(keys) > 1:
+        several = " or ".join(f"--key {one.hex()}" for one in keys)
+        end(FOUND, f"several operations were taken by an event of this id; write {several}")
+    return keys[0]
 
 
 def unknown(found: Story) -> str:

@@ -19,6 +19,7 @@ from gateway.operating.options import (
     IdArgument,
     KeyOption,
     OlderOption,
+    OperationOption,
     ReasonOption,
     RouteOption,
     StateOption,
@@ -26,7 +27,7 @@ from gateway.operating.options import (
     WhyOption,
     YesOption,
 )
-from gateway.operating.story import as_dict, as_text
+from gateway.operating.story import as_dict, as_text, item_lines, items_dict
 from gateway.operating.wording import header_lines
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND
@@ -77,6 +78,7 @@ def list_(
 def show(
     ids: IdArgument = None,
     route: RouteOption = None,
+    operation: OperationOption = None,
     body: BodyOption = None,
     key: KeyOption = None,
     full: Annotated[
@@ -93,20 +95,23 @@ def show(
     Values of headers that look like secrets, and the query, are hidden unless --full is there.
     Exit 1 when there is no entry.
     """
-    found = look(config, Event(tuple(ids or ()), route, body, key))
-    at = found.known.key
-    kept = ask(config, lambda desk: desk.payload(at))
-    if found.known.entry is None or kept is None:
-        end(FOUND, f"the inbox has no entry of this event; its key is {at.hex()}")
+    found = look(config, Event(tuple(ids or ()), route, body, key, tuple(operation or ())))
+    at = found.known.entry_key
+    kept = None if at is None else ask(config, lambda desk: desk.payload(at))
+    if at is None or kept is None:
+        end(FOUND, f"the inbox has no entry of this event; its key is {found.known.key.hex()}")
     headers, bytes_ = kept
     if payload:
         sys.stdout.buffer.write(bytes_)
         return
     lines = header_lines(headers, full=full)
+    items = ask(config, lambda desk: desk.items(at)) if found.known.items else []
     if as_json:
-        say_json({**as_dict(found, full=full), "headers": lines})
+        say_json({**as_dict(found, full=full), "headers": lines, "items": items_dict(items)})
         return
     say(as_text(found, full=full))
+    for line in item_lines(items):
+        say(line)
     say("\n" + "\n".join(f"{name}: {value}" for name, value in lines))
 
 
@@ -116,6 +121,7 @@ def _add(action: Action, short: str, long: str) -> None:
     def verb(
         ids: IdArgument = None,
         route: RouteOption = None,
+        operation: OperationOption = None,
         body: BodyOption = None,
         key: KeyOption = None,
         state: StateOption = None,
@@ -135,7 +141,7 @@ def _add(action: Action, short: str, long: str) -> None:
             yes=yes,
             as_json=as_json,
         )
-        event = Event(tuple(ids or ()), route, body, key)
+        event = Event(tuple(ids or ()), route, body, key, tuple(operation or ()))
         which = Which(route, tuple(state or ()), older_than, why)
         raise typer.Exit(acting.act(run, event, which))
 

@@ -30,7 +30,7 @@ def show_entries(entries: Iterable[Known]) -> None:
         if entry is None or stored is None:
             continue  # deleted between the two questions
         table.add_row(
-            Text(visible(event_id(known) or "")),
+            Text(visible(event_id(known) or f"a batch of {known.items:,}")),
             Text(stored.route),
             entry.state.value + (", doubtful" if entry.doubtful else ""),
             str(entry.attempt),
@@ -56,6 +56,7 @@ def entries_dict(entries: Iterable[Known]) -> list[dict[str, Any]]:
         {
             "event_id": event_id(known),
             "key": known.key.hex(),
+            "items": known.items or None,
             "route": known.stored.route if known.stored else None,
             **entry_dict(known),
         }

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from gateway import sources
-from gateway.config import try_sample
+from gateway.config import ConfigError, try_sample
 from gateway.core import keying
 from gateway.core.durations import parse_duration
 from gateway.core.inbox import EntryState
-from gateway.core.location import Literal, describe
+from gateway.core.location import Literal, Location, describe
 from gateway.core.operating import UNDELIVERED
 from gateway.core.route import Route
 from gateway.failures import sentence
@@ -22,23 +23,42 @@ from gateway.store.operator import By, Desk, Filter
 _KEY = re.compile("[0-9a-fA-F]{32}")
 
 
-def key(config: Path | None, event: Event) -> bytes:
-    """The key of the one event that is meant.
+class Kept(NamedTuple):
+    """An event whose key only the store can tell: the claim that keeps this id."""
+
+    route: str
+    event_id: str
+
+
+def key(config: Path | None, event: Event) -> bytes | Kept:
+    """The key of the one event that is meant, or how to find it.
 
     Raises Unusable and ConfigError.
     """
-    ways = [bool(event.ids), event.body is not None, event.key is not None]
+    ways = [
+        bool(event.ids), event.body is not None, event.key is not None, bool(event.operation),
+    ]  # fmt: skip
     if ways.count(True) != 1:
-        raise Unusable("name one event: its ID with --route, or --body FILE, or --key HEX")
+        raise Unusable(
+            "name one event: its ID or --operation with --route, or --body FILE, or --key HEX"
+        )
     if event.key is not None:
         if not _KEY.fullmatch(event.key):
             raise Unusable(f"--key: {event.key!r} is not a key; write its 32 hex digits")
         return bytes.fromhex(event.key)
     if event.body is not None:
         return _carried(config, event.route, event.body)
-    if event.route is None:
-        raise Unusable("an ID is one within its route; write --route NAME with it")
-    return keying.digest(*_composed(_route(config, event.route), event.ids))
+    return _named(config, event)
+
+
+def operation(config: Path | None, route: str | None) -> tuple[str, ...]:
+    """Where a route's operation key is read; empty where it has none, or where that is unknown."""
+    try:
+        loaded = sources.read(config, variables_required=False)
+    except ConfigError:  # whoever asks about an event is not helped by a mistake elsewhere
+        return ()
+    found = [one.recipe.operation for one in loaded.routes if one.name == route]
+    return tuple(describe(part) for parts in found for part in parts)
 
 
 def entries(desk: Desk, which: Which, *, otherwise: tuple[EntryState, ...]) -> Filter:
@@ -125,8 +145,24 @@ def _carried(config: Path | None, route: str | None, file: str) -> bytes:
     return bytes.fromhex(found.key)
 
 
-def _composed(route: Route, ids: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The texts of scope and id, as the route's recipe has them."""
+def _named(config: Path | None, event: Event) -> bytes | Kept:
+    """By its ID or its operation."""
+    if event.route is None:
+        raise Unusable("an ID is one within its route; write --route NAME with it")
+    route = _route(config, event.route)
+    recipe = route.recipe
+    if event.operation:
+        if not recipe.operation:
+            raise Unusable(f"route {route.name} has no operation_key; write the event's ID")
+        return keying.digest(_scope(route), _parts(route, recipe.operation, event.operation))
+    if recipe.operation:
+        return Kept(route.name, ",".join(event.ids))
+    parts = recipe.parts or (route.batch.parts if route.batch else ())
+    return keying.digest(_scope(route), _parts(route, parts, event.ids))
+
+
+def _scope(route: Route) -> list[str]:
+    """Its texts, as the route's recipe has them."""
     scope = [part.text for part in route.recipe.scope if isinstance(part, Literal)]
     if len(scope) < len(route.recipe.scope):
         moving = ", ".join(
@@ -136,11 +172,11 @@ def _composed(route: Route, ids: tuple[str, ...]) -> tuple[list[str], list[str]]
             f"an id of route {route.name} is one within {moving} of its delivery;"
             " write --body FILE with a whole request, or --key HEX"
         )
-    return scope, _parts(route, ids)
+    return scope
 
 
-def _parts(route: Route, ids: tuple[str, ...]) -> list[str]:
-    parts = route.recipe.parts
+def _parts(route: Route, parts: tuple[Location, ...], ids: tuple[str, ...]) -> list[str]:
+    """The texts of an id, or of an operation."""
     moving = [part for part in parts if not isinstance(part, Literal)]
     if len(ids) == 1 and len(parts) > 1:
         # as logs and lists show it; ids that hold commas themselves have to be given one by one

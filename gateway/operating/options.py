@@ -14,6 +14,14 @@ IdArgument = Annotated[
 RouteOption = Annotated[
     str | None, typer.Option("--route", help="The route's name.", metavar="NAME")
 ]
+OperationOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--operation",
+        help="Instead of ID, where the key is an operation's: its value; repeated for each part.",
+        metavar="VALUE",
+    ),
+]
 BodyOption = Annotated[
     str | None,
     typer.Option(
@@ -62,11 +70,13 @@ class Event:
     route: str | None
     body: str | None
     key: str | None
+    operation: tuple[str, ...] = ()
 
     @property
     def is_named(self) -> bool:
         """Whether it names one at all."""
-        return bool(self.ids) or self.body is not None or self.key is not None
+        given = (self.body, self.key)
+        return bool(self.ids or self.operation) or any(one is not None for one in given)
 
 
 @dataclass(frozen=True, slots=True)

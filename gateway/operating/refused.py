@@ -37,7 +37,7 @@ def why_not(action: Action, known: Known) -> Refusal:
     """What stood in the way of the other actions, as the event is now."""
     found: object
     if action is Action.REDRIVE:
-        found = operating.redrive(known.claim, known.entry, known.now)
+        found = operating.redrive(known.entry, known.now, over=known.is_over)
     else:
         found = operating.close(
             known.claim, known.entry, as_=EntryState.DROPPED, fingerprint=0, now=known.now

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from gateway.core.claim import Claim, State
 from gateway.core.inbox import Entry, EntryState
 from gateway.operating.wording import address, span, stamp, visible, when
-from gateway.store.known import Known, Stored
+from gateway.store.known import Item, Known, Stored
 from gateway.store.operator import Desk, Recorded
 
 WIDTH = 80  # of a terminal that nobody has made wider
@@ -30,6 +30,13 @@ class Story:
 
     known: Known
     actions: tuple[Recorded, ...]
+    operation: tuple[str, ...] = ()
+    """Where the key was read, if it is an operation's."""
+
+    @property
+    def route(self) -> str | None:
+        """That of its entry, else of the first delivery."""
+        return self.known.stored.route if self.known.stored else self.known.route
 
     @property
     def is_empty(self) -> bool:
@@ -40,23 +47,32 @@ class Story:
 async def story(desk: Desk, key: bytes) -> Story:
     """All there is about an event."""
     (known,) = await desk.known([key])
-    return Story(known, tuple(await desk.actions(key)))
+    keys = {key, known.entry_key or key}
+    return Story(known, tuple(await desk.actions(*keys)))
 
 
 def event_id(known: Known) -> str | None:
-    """As the provider wrote it, as far as it was kept."""
+    """As the provider wrote it, as far as it was kept; None for a batch, which has none."""
+    if known.items:
+        return known.item_id or known.event_id
     return known.event_id if known.stored is None else known.stored.event_id
+
+
+def is_batch(known: Known) -> bool:
+    """Whether it is a batch itself that was asked for, and no event of it."""
+    return bool(known.items) and known.key == known.entry_key
 
 
 def as_text(story: Story, *, full: bool = False) -> str:
     """What `show` prints."""
     known = story.known
     rows = [
-        ("event", visible(event_id(known) or "(its id is not kept)")),
+        _title(known),
         ("key", known.key.hex()),
-        ("route", (known.stored.route if known.stored else known.route) or "unknown"),
+        *_operation_rows(story),
+        ("route", story.route or "unknown"),
         ("", ""),
-        *_claim_rows(known),
+        *(_claims_rows(known) if is_batch(known) else _claim_rows(known)),
     ]
     if known.entry is not None and known.stored is not None:
         rows += [("", ""), *_entry_rows(known, known.entry, known.stored, full=full)]
@@ -71,7 +87,9 @@ def as_dict(story: Story, *, full: bool = False) -> dict[str, Any]:
     return {
         "event_id": event_id(known),
         "key": known.key.hex(),
-        "route": known.stored.route if known.stored else known.route,
+        "operation_key": list(story.operation) or None,
+        "route": story.route,
+        "batch": _batch_dict(known),
         "claim": None if known.claim is None else _claim_dict(known, known.claim),
         "entry": None if known.entry is None else entry_dict(known, full=full),
         "actions": [{**action._asdict(), "at": stamp(action.at)} for action in story.actions],
@@ -100,6 +118,52 @@ def entry_dict(known: Known, *, full: bool = False) -> dict[str, Any]:
         "headers_size": stored.headers_size,
         "body_size": stored.body_size,
     }
+
+
+def items_dict(items: Iterable[Item]) -> list[dict[str, Any]]:
+    """The events of a batch as JSON has them."""
+    return [
+        {"event_id": item.event_id, "key": item.key.hex(), "claim": item.state and item.state.value}
+        for item in items
+    ]
+
+
+def item_lines(items: Iterable[Item]) -> Iterable[str]:
+    """The events of a batch, one a line."""
+    title = "items"
+    for item in items:
+        state = "no claim" if item.state is None else item.state.value
+        yield f"{title:<{_MARGIN}}{state:<11}{visible(item.event_id)}"
+        title = ""
+
+
+def _batch_dict(known: Known) -> dict[str, Any] | None:
+    if not known.items or known.entry_key is None:
+        return None
+    return {"key": known.entry_key.hex(), "items": known.items, "completed": known.completed}
+
+
+def _title(known: Known) -> tuple[str, str]:
+    if is_batch(known):
+        return "batch", f"of {known.items:,} items"
+    return "event", visible(event_id(known) or "(its id is not kept)")
+
+
+def _operation_rows(story: Story) -> Iterable[tuple[str, str]]:
+    if story.operation:
+        yield (
+            "",
+            (
+                f"by operation key: {visible(', '.join(story.operation))};"
+                " the event above is the one that took the operation last"
+            ),
+        )
+
+
+def _claims_rows(known: Known) -> Iterable[tuple[str, str]]:
+    """Of all the events of a batch."""
+    open_ = known.items - known.completed
+    yield "claims", f"{known.completed:,} completed, {open_:,} not"
 
 
 def _claim_dict(known: Known, claim: Claim) -> dict[str, Any]:
@@ -157,6 +221,8 @@ def _entry_rows(
     known: Known, entry: Entry, stored: Stored, *, full: bool
 ) -> Iterable[tuple[str, str]]:
     yield "entry", entry.state.value + (", doubtful" if entry.doubtful else "")
+    if known.items and known.entry_key is not None and not is_batch(known):
+        yield "", f"of a batch of {known.items:,} items, whose key is {known.entry_key.hex()}"
     yield "", _entry_means(entry, known)
     if entry.doubtful:
         yield "", "the next forward is marked: " + _DOUBT + ", or it is older than our memory"
@@ -177,8 +243,10 @@ def _entry_rows(
 def _entry_means(entry: Entry, known: Known) -> str:
     if entry.state not in (EntryState.PENDING, EntryState.LEASED):
         return _WAITS_OR_OVER[entry.state]
-    if known.claim is not None and known.claim.state is State.COMPLETED:
-        return "never sent, because its claim is completed"
+    if known.is_over:
+        return (
+            "never sent, because " + ("all are" if known.items else "its claim is") + " completed"
+        )
     is_due = entry.is_due(known.now)
     if entry.state is EntryState.LEASED:
         lapsed = "its worker never came back: the next one sends it, marked"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.core.claim import Claim, State
 from gateway.core.inbox import Entry
@@ -53,6 +53,36 @@ class Known:
     """A first reply is kept for duplicates."""
     entry: Entry | None
     stored: Stored | None
+    entry_key: bytes | None
+    """Of a batch's entry another one than the event's."""
+    item_id: str | None
+    """Its whole id, where it came with a batch."""
+    items: int
+    """How many events the entry stands for; zero unless it is a batch's."""
+    completed: int
+    """How many of those are completed."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all events of its entry are completed: it is never sent then."""
+        if self.items:
+            return self.completed == self.items
+        return self.claim is not None and self.claim.state is State.COMPLETED
+
+
+class Item(NamedTuple):
+    """One event that the entry of a batch stands for."""
+
+    key: bytes
+    event_id: str
+    state: State | None
+    """Of its claim, if it has one."""
+
+
+def item(row: Mapping[str, Any]) -> Item:
+    """A row of the statement `items`."""
+    state = None if row["state"] is None else _CLAIMS[row["state"].lower()]
+    return Item(row["key"].bytes, as_it_was(row["event_id"]), state)
 
 
 def known(row: Mapping[str, Any]) -> Known:
@@ -69,6 +99,10 @@ def known(row: Mapping[str, Any]) -> Known:
         has_reply=row["has_reply"],
         entry=_entry(row),
         stored=_stored(row),
+        entry_key=None if row["entry_key"] is None else row["entry_key"].bytes,
+        item_id=None if row["item_id"] is None else as_it_was(row["item_id"]),
+        items=row["items"],
+        completed=row["completed"],
     )
 
 

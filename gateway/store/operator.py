@@ -22,10 +22,11 @@ from gateway.core.observing import Observed
 from gateway.core.operating import Action
 from gateway.failures import sentence
 from gateway.store.deliveries import LETTERS, STATES, lines
-from gateway.store.known import Known, known
+from gateway.store.known import Item, Known, item, known
 from gateway.store.multihost import CONNECT_ERRORS, NoWritableHost, connect, hang_up, parse
 from gateway.store.observations import observed
 from gateway.store.queries import read
+from gateway.store.table import kept_text
 
 # A count over a million entries takes some seconds. A person waits that long; the role's usual
 # three seconds are for deliveries.
@@ -127,10 +128,23 @@ class Desk:
         rows = await self._ask("known", [UUID(key) for key in keys])
         return [known(row) for row in rows]
 
-    async def actions(self, key: bytes) -> list[Recorded]:
-        """What operators did about an event, the oldest first."""
-        rows = await self._ask("actions", UUID(key))
+    async def actions(self, *keys: bytes) -> list[Recorded]:
+        """What operators did about an event or its entry, the oldest first."""
+        rows = await self._ask("actions", [UUID(key) for key in keys])
         return [Recorded(*row) for row in rows]
+
+    async def items(self, entry: bytes) -> list[Item]:
+        """The events that a batch's entry stands for."""
+        return [item(row) for row in await self._ask("items", UUID(entry))]
+
+    async def find(self, route: str, event_id: str, most: int) -> list[bytes]:
+        """The keys of up to `most` claims of a route that keep this id, the oldest first."""
+        if route not in self.routes:
+            return []
+        utf8 = getattr(self._connection.get_settings(), "server_encoding", "UTF8") == "UTF8"
+        text = kept_text(event_id, utf8=utf8)
+        rows = await self._ask("find", self.routes[route], text, most)
+        return [row["key"].bytes for row in rows]
 
     async def payload(self, key: bytes) -> tuple[RawHeaders, bytes] | None:
         """Headers and body as they came; None when they are gone."""

@@ -8,11 +8,13 @@ select r.name, r.id, extract(epoch from now())::float8 as now
   left join dedup.routes r on true;
 
 -- name: known
--- All about these events.
+-- All about these events. An event that came with a batch has its entry there; should it have one of
+-- its own as well, what is undelivered comes first, then the newest.
 select a.key, extract(epoch from now())::float8 as now,
        c.state, c.attempt, c.first_seen, c.fingerprint, c.token,
        extract(epoch from c.until)::float8 as until, c.event_id, cr.name as route,
        exists (select from dedup.replies r where r.key = a.key) as has_reply,
+       i.event_id as item_id, e.key as entry_key, b.items, b.completed,
        e.state as entry_state, e.doubtful as entry_doubtful, e.attempt as entry_attempt,
        e.token as entry_token, e.fingerprint as entry_fingerprint, er.name as entry_route,
        extract(epoch from e.since)::float8 as since, extract(epoch from e.due)::float8 as due,
@@ -23,14 +25,43 @@ select a.key, extract(epoch from now())::float8 as now,
   from unnest($1::uuid[]) with ordinality as a(key, n)
   left join dedup.claims  c  on c.key = a.key
   left join dedup.routes  cr on cr.id = c.route
-  left join dedup.entries e  on e.key = a.key
+  left join dedup.entry_items i on i.key = a.key
+  left join lateral (
+    select o.*
+      from dedup.entries o
+     where o.key in (a.key, i.entry)
+     order by o.state in ('p', 'l', 'x', 'h') desc, o.received desc
+     limit 1) as e on true
   left join dedup.routes  er on er.id = e.route
+ cross join lateral (
+    select count(*)::int4 as items,
+           count(*) filter (where (
+             select d.state in ('d', 'D') from dedup.claims d where d.key = p.key))::int4 as completed
+      from dedup.entry_items p
+     where p.entry = e.key) as b
  order by a.n;
+
+-- name: items
+-- What an entry of a batch stands for.
+select i.key, i.event_id, c.state
+  from dedup.entry_items i
+  left join dedup.claims c on c.key = i.key
+ where i.entry = $1
+ order by i.event_id, i.key;
+
+-- name: find
+-- The claims of a route that keep this id. There is no index for that: who asks has time.
+select c.key
+  from dedup.claims c
+ where c.route = $1
+   and c.event_id = $2
+ order by c.first_seen
+ limit $3;
 
 -- name: actions
 select extract(epoch from at)::float8 as at, who, action, why, attempt
   from dedup.actions
- where key = $1
+ where key = any ($1::uuid[])
  order by id;
 
 -- name: payload
@@ -87,6 +118,9 @@ with freed as (
      and coalesce(c.attempt, 1) = $2::int4
      and not exists (
        select from dedup.entries e where e.key = c.key and e.state in ('p', 'l', 'x', 'h'))
+     and not exists (
+       select from dedup.entry_items i join dedup.entries e on e.key = i.entry
+        where i.key = c.key and e.state in ('p', 'l', 'x', 'h'))
   returning c.key, c.route, c.attempt
 ), forgotten as (
   delete from dedup.replies r
@@ -117,7 +151,11 @@ with asked as materialized (
      and e.state = a.state
      and e.attempt = a.attempt
      and (e.state in ('p', 'x', 'h') or (e.state = 'l' and e.due < now()))
-     and coalesce((select c.state not in ('d', 'D') from dedup.claims c where c.key = e.key), true)
+     and not coalesce(
+       (select bool_and(coalesce(c.state in ('d', 'D'), false))
+          from dedup.entry_items i left join dedup.claims c on c.key = i.key where i.entry = e.key),
+       (select c.state in ('d', 'D') from dedup.claims c where c.key = e.key),
+       false)
   returning e.key, e.route, e.attempt
 ), noted as (
   insert into dedup.actions (who, action, why, key, route, attempt)
@@ -128,15 +166,23 @@ with asked as materialized (
 select key from driven;
 
 -- name: close
--- Drop and complete: the entry ends as $4, its claim is completed, or made anew where it was lost.
--- Claims are locked before entries, as by everybody else who takes both.
+-- Drop and complete: the entry ends as $4, its claim is completed, or made anew where it was lost; of a
+-- batch, those of all its items. Claims are locked before entries, as by everybody else who takes both.
 with asked as materialized (
   select a.*
     from unnest($1::uuid[], $2::"char"[], $3::int4[]) as a(key, state, attempt)
+), meant as materialized (
+  select i.entry, i.key, i.fingerprint
+    from asked a
+    join dedup.entry_items i on i.entry = a.key
+   union all
+  select a.key, a.key, null
+    from asked a
+   where not exists (select from dedup.entry_items i where i.entry = a.key)
 ), locked as materialized (
   select c.key
-    from asked a
-    join dedup.claims c on c.key = a.key
+    from meant m
+    join dedup.claims c on c.key = m.key
    order by c.key
      for update of c
 ), closed as (
@@ -154,11 +200,12 @@ with asked as materialized (
   returning e.key, e.route, e.attempt, e.doubtful, e.fingerprint
 ), completed as (
   insert into dedup.claims as c (key, first_seen, route, state, fingerprint, attempt)
-  select d.key, floor(extract(epoch from now()))::int4, d.route,
-         (case when d.doubtful then 'D' else 'd' end)::"char", d.fingerprint,
+  select distinct on (m.key) m.key, floor(extract(epoch from now()))::int4, d.route,
+         (case when d.doubtful then 'D' else 'd' end)::"char", coalesce(m.fingerprint, d.fingerprint),
          nullif(greatest(d.attempt, 1), 1)
     from closed d
-   order by d.key
+    join meant m on m.entry = d.key
+   order by m.key, d.attempt desc
   on conflict (key) do update
      set state   = (case when c.state in ('c', 'r', 's') and excluded.state = 'd' then 'd'
                          else 'D' end)::"char",

@@ -68,7 +68,7 @@ class Table:
 
     def text(self, text: str) -> str:
         """What the database can keep of it, 255 characters at most."""
-        return _text(text, utf8=self._sessions.utf8)
+        return kept_text(text, utf8=self._sessions.utf8)
 
     async def run(
         self,
@@ -128,7 +128,7 @@ class Table:
                     call.tell(CHANGED if by_holder else LATE)
 
 
-def _text(event_id: str, *, utf8: bool) -> str:
+def kept_text(event_id: str, *, utf8: bool) -> str:
     """What Postgres can keep of an id: no NUL, no lone surrogate, at most 255 characters.
 
     A database that is not in UTF-8 refuses or miscounts what its encoding lacks, and an event must

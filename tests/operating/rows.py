@@ -30,6 +30,15 @@ routes:
     upstream: {url: "http://127.0.0.1:3000"}
     event_id: json:/id
     scope: header:X-Account
+  - name: tickets
+    path: /hooks/tickets
+    upstream: {url: "http://127.0.0.1:3000"}
+    event_id: json:/id
+    operation_key: [literal:ticket, json:/order/id, header:X-Topic]
+  - name: mails
+    path: /hooks/mails
+    upstream: {url: "http://127.0.0.1:3000"}
+    batch: {items: json:/*, event_id: json:/id}
 """
 INBOX, CLAIMS = read("inbox.sql"), read("claims.sql")
 ORDERS, BILLING = 1, 2
@@ -111,6 +120,25 @@ class Rows:
             state not in "pl", why, event_id.encode(), target, headers, body,
         )  # fmt: skip
         return key
+
+    async def batch(
+        self,
+        *event_ids: str,
+        claims: str = "s",
+        **more: Any,
+    ) -> bytes:
+        """An entry for so many claims, in these states; the last one is that of the rest."""
+        more.setdefault("state", "x")
+        entry = await self.entry(",".join(event_ids), claim=None, **more)
+        for number, event_id in enumerate(event_ids):
+            state = claims[min(number, len(claims) - 1)]
+            await self.claim(event_id, state=state)
+            await self.sql.execute(
+                "insert into dedup.entry_items (key, entry, fingerprint, event_id)"
+                " values ($1, $2, $3, $4)",
+                UUID(key_of(event_id)), UUID(entry), b"\x08", event_id.encode(),
+            )  # fmt: skip
+        return entry
 
     async def lease(self, token: int, *, seconds: float = 30.0, most: int = 1) -> list[Any]:
         """As a worker does."""

@@ -79,7 +79,7 @@ async def test_a_redrive_does_to_each_pair_of_rows_what_the_rules_say(at: Desk, 
         seen = Seen(before.key, before.entry.state, before.entry.attempt)
         done = bool(await at.act(Action.REDRIVE, [seen], BY))
         after = await known(at, before.key)
-        expected = operating.redrive(before.claim, before.entry, after.now)
+        expected = operating.redrive(before.entry, after.now, over=before.is_over)
         assert done is not isinstance(expected, Refusal)
         assert after.claim == before.claim
         assert len(await at.actions(before.key)) == int(done)

@@ -29,7 +29,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def key(
     *ids: str, route: str | None = None, body: str | None = None, hex_: str | None = None
 ) -> str:
-    return meant.key(None, Event(ids, route, body, hex_)).hex()
+    found = meant.key(None, Event(ids, route, body, hex_))
+    assert isinstance(found, bytes)
+    return found.hex()
 
 
 def made(folder: Path, route: str, raw: bytes) -> str | None:
@@ -60,7 +62,7 @@ def test_a_request_or_a_key_means_an_event_without_any_id(folder: Path) -> None:
 
 
 UNUSABLE = [
-    (Event((), None, None, None), "name one event: its ID with --route, or --body FILE"),
+    (Event((), None, None, None), "name one event: its ID or --operation with --route, or --body"),
     (Event(("a",), "orders", None, "0" * 32), "name one event"),
     (Event(("a",), None, None, None), "write --route NAME with it"),
     (Event(("a",), "nope", None, None), "no route is called 'nope'; there is orders, payments"),
