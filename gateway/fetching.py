@@ -48,7 +48,11 @@ class Fetching:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=trust, limit_per_host=CONNECTIONS),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": f"dedup-gateway/{__version__}"},
+                headers={
+                    "User-Agent": f"dedup-gateway/{__version__}",
+                    "Accept-Encoding": "identity",
+                },
+                auto_decompress=False,  # a few packed bytes may be gigabytes
                 timeout=aiohttp.ClientTimeout(total=TIMEOUT),
                 trust_env=True,
             )
