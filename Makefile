@@ -46,7 +46,7 @@ lint: dev
 	$(BIN)/lint-imports
 
 mutate: dev
-	$(BIN)/python scripts/mutate.py $(ARGS)
+	$(BIN)/python -m scripts.mutate $(ARGS)
 
 bench:
 	@scripts/bootstrap dev bench
