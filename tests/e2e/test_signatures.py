@@ -164,6 +164,8 @@ async def test_in_a_crowd_of_forged_copies_the_genuine_ones_are_one_event(
         replies = await sender.volley([gateway.address], raws)
         told = sorted(reply.verdict or str(reply.status) for reply in replies)
         assert told == ["401"] * 10 + ["duplicate"] * 4 + ["first"]
+        dated = [reply for reply in replies if reply.header("Dedup-First-Seen")]
+        assert [reply.verdict for reply in dated] == ["duplicate"] * 4
         assert world.attempts(event) == [(1, False)]
 
 
