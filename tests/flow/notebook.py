@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
@@ -17,8 +18,13 @@ class Notebook:
         self.reply_lost = False
         self.pages: dict[tuple[int, Count], Noted] = {}
         self.forgot = 0
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def note(self, series: int, noted: Sequence[Noted]) -> None:
+        self.asked.set()
+        await self.answers.wait()
         if self.away:
             raise StoreAway("away")
         for one in noted:
