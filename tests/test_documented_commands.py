@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, Any] = {
 }
 # Words of the table of commands that stand for several options.
 STAND_FOR = {
-    "EVENT": {"--route", "--body", "--key"},
+    "EVENT": {"--route", "--operation", "--body", "--key"},
     "MANY": {"--state", "--route", "--older-than", "--why"},
 }
 

@@ -18,7 +18,8 @@ monotone here as there: whoever delivers, however late, completes the claim and 
 Everything else is fenced by the token. A lease that has run out is derived from the database's
 clock, never stored; the next worker takes the entry with doubt.
 
-`retry.py` has when an entry is tried again, and when no more.
+`retry.py` has when an entry is tried again, and when no more; `batch_entry.py`, what is different
+where it stands for many events.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ from gateway.operating.options import (
     YesOption,
 )
 from gateway.operating.refused import about, why_released_not
-from gateway.operating.story import Story, as_dict, as_text, story
+from gateway.operating.story import Story, as_dict, as_text, is_batch, story
 from gateway.operating.wording import visible
 from gateway.options import ConfigOption, JsonOption
-from gateway.process import FOUND
+from gateway.process import FOUND, USAGE
 from gateway.store.operator import By, Desk
 
 # More than one operation by one event id is rare, and they are only to be named.
@@ -91,6 +91,8 @@ def release(
     """
     who = meant.by(by, reason)
     found = look(config, Event(tuple(ids or ()), route, body, key, tuple(operation or ())))
+    if is_batch(found.known):
+        end(USAGE, "this key is a batch's: release its events, each by its ID or key")
     if found.known.claim is None:
         end(FOUND, unknown(found))
     seen = attempt or found.known.claim.attempt

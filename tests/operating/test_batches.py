@@ -167,6 +167,13 @@ async def test_an_event_of_a_batch_is_ended_by_its_id_and_the_whole_batch_with_i
     assert "nothing was done" in await refused("inbox", "redrive", *EVENT, *WHO)
 
 
+async def test_a_batch_is_not_released_as_a_whole(file: Path, rows: Rows) -> None:
+    entry = await rows.batch("a", "b", claims="d", state="d")
+    said = await refused("claims", "release", "--key", entry.hex(), *WHO, "--yes", code=2)
+    assert "release its events, each by its ID" in said
+    assert await rows.recorded() == []
+
+
 async def test_many_batches_are_redriven_and_dropped_like_any_entries(
     file: Path, rows: Rows
 ) -> None:

@@ -19,6 +19,7 @@ from gateway.store import migrate as migrations
 from gateway.store.migrate import migrate
 from gateway.store.multihost import NoWritableHost
 from tests.rig.deadline import eventually
+from tests.store.batches import asks_for, conclusion_of, fresh_items, offer_of
 from tests.store.stores import (
     PATIENCE,
     ROUTE,
@@ -123,18 +124,20 @@ async def test_the_role_suffices_for_all_that_a_gateway_does(
     await store.inner.note(1, [Noted(Count(ROUTE, bytes(16), What.NEW, ""), 1, 0.0, "evt_1")])
     assert await store.inner.forget_notes(1) == 0
     await live_an_entrys_life(store, sql)
+    await live_a_batchs_life(store, sql)
     assert not store.errors
     assert await sql.fetchval("select count(*) from pg_stat_activity where usename = $1", USER)
 
 
+@pytest.mark.parametrize("table", ["entries", "entry_items"])
 async def test_a_role_that_lacks_what_a_migration_brought_is_named_before_a_delivery_comes(
-    stores: Stores, role_dsn: str, sql: asyncpg.Connection
+    table: str, stores: Stores, role_dsn: str, sql: asyncpg.Connection
 ) -> None:
     """Else a rollout that forgot roles.sql would be ready, and turn away everything."""
-    await sql.execute(f"revoke all on dedup.entries from {USER}")
+    await sql.execute(f"revoke all on dedup.{table} from {USER}")
     store = await stores.open(role_dsn, up=False)
     await store.inner.first_look(PATIENCE)
-    assert "the role lacks select on dedup.entries" in (store.inner.problem or "")
+    assert f"the role lacks select on dedup.{table}" in (store.inner.problem or "")
     await sql.execute(ROLES.read_text())
     await store.up()
 
@@ -159,6 +162,22 @@ async def live_an_entrys_life(store: OpenStore, sql: asyncpg.Connection) -> None
     assert await store.inner.forget(ROUTE, 60, 10) == 1
 
 
+async def live_a_batchs_life(store: OpenStore, sql: asyncpg.Connection) -> None:
+    """Every statement about items once."""
+    asks = asks_for(fresh_items(2))
+    await store.arrive_all(asks)
+    offer = offer_of(asks)
+    assert await store.store(offer)
+    assert (await store.conclude(conclusion_of(offer, EntryEnding.BURY))).changed
+    assert await store.inner.revive(offer)
+    assert (await store.conclude(conclusion_of(offer, EntryEnding.DELIVER))).changed
+    await sql.execute(
+        "update dedup.entries set settled = now() - interval '1 day' where state = 'd'"
+    )
+    assert await store.inner.forget(ROUTE, 60, 10) == 1
+    assert await sql.fetchval("select count(*) from dedup.entry_items") == 0
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -172,6 +191,7 @@ async def live_an_entrys_life(store: OpenStore, sql: asyncpg.Connection) -> None
         "update dedup.actions set who = 'me'",
         "delete from dedup.actions",
         "truncate dedup.entries",
+        "truncate dedup.entry_items",
         "alter table dedup.claims add column mine int",
         "update dedup.routes set name = 'mine'",
         "insert into dedup.migrations (version, name) values (99, 'mine')",
