@@ -135,6 +135,16 @@ SIBLINGS = {
         delivery('{"id":1}', "X-WC-Webhook-ID: 5", "X-WC-Webhook-Topic: order.deleted"),
         delivery('{"id":2}', "X-WC-Webhook-ID: 5", "X-WC-Webhook-Topic: order.deleted"),
     ),
+    "two messages about one message, unwrapped": (
+        "gcp-pubsub",
+        delivery('{"message":{"messageId":"1"}}', "x-goog-pubsub-message-id: 2"),
+        delivery('{"message":{"messageId":"1"}}', "x-goog-pubsub-message-id: 3"),
+    ),
+    "one number in two topics, unwrapped": (
+        "gcp-pubsub",
+        delivery("{}", "x-goog-pubsub-message-id: 1", "x-goog-pubsub-subscription-name: a"),
+        delivery("{}", "x-goog-pubsub-message-id: 1", "x-goog-pubsub-subscription-name: b"),
+    ),
     "two updates with one hash": (
         "bigcommerce",
         delivery('{"hash":"h","created_at":1}'),
@@ -193,6 +203,11 @@ SAME = {
         "aws-sns",
         delivery("raw", "x-amz-sns-message-id: m", "x-amz-sns-topic-arn: arn"),
         delivery('{"MessageId":"m","TopicArn":"arn"}'),
+    ),
+    "a message in its wrapper and without": (
+        "gcp-pubsub",
+        delivery('{"message":{"messageId":"1"},"subscription":"s"}'),
+        delivery("{}", "x-goog-pubsub-message-id: 1", "x-goog-pubsub-subscription-name: s"),
     ),
     "another message in the same body": (
         "meta",
