@@ -150,6 +150,13 @@ async def test_one_right_signature_among_several_is_enough(scheme: str) -> None:
     assert await check(signature_of(scheme, "current"), one, NOW) == WRONG
 
 
+async def test_of_two_times_beside_the_mark_none_is_the_signed_one() -> None:
+    mark = hmac.new(b"current", b"%d.%s" % (NOW, BODY), sha256).hexdigest()
+    for times, said in ((f"t={NOW},t={NOW}", Valid(0)), (f"t={NOW},t={NOW + 1}", MISSING)):
+        one = delivery({"Stripe-Signature": f"{times},v1={mark}"})
+        assert await check(signature_of("stripe", "current"), one, NOW) == said
+
+
 async def test_standard_webhooks_takes_any_of_its_signatures() -> None:
     text = b"msg_1.%d.%s" % (NOW, BODY)
     right = b64encode(hmac.digest(b"o" * 24, text, "sha256")).decode()
@@ -279,6 +286,13 @@ def test_an_older_signature_is_signed_anew_where_it_came(
     sent = sign(signature, delivery({header: "stale"}), NOW)
     assert headers_of(sent)[header] == value
     assert header not in headers_of(sign(signature, delivery(), NOW))
+
+
+def test_hubspots_second_version_covers_the_url() -> None:
+    came = delivery({"X-HubSpot-Signature": "stale", "X-HubSpot-Signature-Version": "v2"})
+    sent = sign(signature_of("hubspot-v3", "current"), came, NOW)
+    text = b"currentPOSThttps://hooks.example.com/hooks/shop?x=1" + BODY
+    assert headers_of(sent)["X-HubSpot-Signature"] == sha256(text).hexdigest()
 
 
 def test_no_text_of_ours_shows_a_secret() -> None:
