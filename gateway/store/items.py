@@ -32,9 +32,13 @@ from gateway.store.claims import (
     told,
 )
 from gateway.store.deliveries import LETTERS, columns, time_for, whole
-from gateway.store.queries import read
+from gateway.store.queries import Statement, read
 from gateway.store.session import TRY, Lost, Record, pause
 from gateway.store.table import BYTE, Table
+
+# 10,000 took a quarter of a second on a busy machine of two cores, whatever was done with them. A
+# slower one may take four times that, and a statement that is given up half-way has helped nobody.
+ITEMS_A_SECOND = 10_000
 
 
 @dataclass(slots=True)
@@ -43,12 +47,19 @@ class _Errand:
 
     send: Callable[[_Trip, str], Awaitable[None]]
     what: Any
+    size: int
+    """Items."""
     weight: int = 0
     """Bytes."""
     changed: bool = False
     """An earlier try changed something."""
     won: dict[int, Won] = field(default_factory=dict)
     """The asks that won, by their place, as they were told first."""
+
+    @property
+    def time(self) -> float:
+        """What it needs beyond what a single event does, in seconds."""
+        return self.size / ITEMS_A_SECOND + time_for(self.weight)
 
 
 _Trip = list[Group[_Errand, Any]]
@@ -76,33 +87,35 @@ class Items:
     async def arrive(self, asks: Sequence[Ask], *, within: float) -> list[Arrival]:
         """The items of a batch meet the table: all of one route, each key once, one token.
 
-        Raises StoreAway after `within` seconds at the latest, and LookupError for a route that was
-        never registered. After an undecided StoreAway any of them may have been won.
+        Raises StoreAway after `within` seconds and what so many items need, and LookupError for a
+        route that was never registered. After an undecided StoreAway any of them may have been won.
         """
         if not asks:
             return []
         self._table.expect(asks[0].route)
         by_key = sorted(asks, key=lambda ask: ask.key.digest)
-        arrivals = await self._claims.call(b"", _Errand(self._arrive, by_key), within)
+        errand = _Errand(self._arrive, by_key, len(asks))
+        arrivals = await self._claims.call(b"", errand, within + errand.time)
         places = {ask.key.digest: arrival for ask, arrival in zip(by_key, arrivals, strict=True)}
         return [places[ask.key.digest] for ask in asks]
 
     def settle(self, settlement: Settlement) -> asyncio.Future[Settled]:
         """A holder ends the claims of its items. Raises as above, within a second."""
         self._table.expect(settlement.route)
-        return self._claims.call(b"", _Errand(self._settle, settlement), SETTLE_WITHIN)
+        errand = _Errand(self._settle, settlement, len(settlement.items))
+        return self._claims.call(b"", errand, SETTLE_WITHIN + errand.time)
 
     def store(self, offer: Offer, *, within: float) -> asyncio.Future[bool]:
         """A holder gives its items' claims to the inbox. Raises as above; bodies take longer."""
         self._table.expect(offer.route)
-        weight = len(offer.delivery.body)
-        errand = _Errand(self._store, offer, weight)
-        return self._entries.call(b"", errand, within + time_for(weight))
+        errand = _Errand(self._store, offer, len(offer.items), len(offer.delivery.body))
+        return self._entries.call(b"", errand, within + errand.time)
 
     def deliver(self, conclusion: Conclusion) -> asyncio.Future[Settled]:
         """A worker's attempt succeeded: all items are completed. Raises as above."""
         self._table.expect(conclusion.route)
-        return self._claims.call(b"", _Errand(self._deliver, conclusion), SETTLE_WITHIN)
+        errand = _Errand(self._deliver, conclusion, len(conclusion.items))
+        return self._claims.call(b"", errand, SETTLE_WITHIN + errand.time)
 
     async def revive(self, route: str, keys: Sequence[EventKey]) -> bool:
         """Have the dead entries of these events sent again, with the bytes that they have.
@@ -110,7 +123,8 @@ class Items:
         Also that of an event's own, should it have one. Raises as above.
         """
         self._table.expect(route)
-        revived: bool = await self._entries.call(b"", _Errand(self._revive, keys), SETTLE_WITHIN)
+        errand = _Errand(self._revive, keys, len(keys))
+        revived: bool = await self._entries.call(b"", errand, SETTLE_WITHIN + errand.time)
         return revived
 
     async def close(self) -> None:
@@ -123,7 +137,7 @@ class Items:
         asks: Sequence[Ask] = call.item.what
         columns = arrive_columns(self._table, await self._table.route_ids(), asks)
         while not call.future.done():
-            rows = await self._table.send(self._arrive_statement, trip, (*columns, wait), len(asks))
+            rows = await self._run(self._arrive_statement, trip, (*columns, wait))
             call.out = False
             arrivals = self._met(call.item, rows)
             still_open = [n for n, arrival in enumerate(arrivals) if arrival is None]
@@ -163,7 +177,7 @@ class Items:
         seen = [(rows[n][3], rows[n][2]) for n in still_open]
         args = (*take_over_columns(self._table, asks, seen), wait)
         try:
-            taken = await self._table.send(self._take_over_statement, trip, args, len(asks))
+            taken = await self._run(self._take_over_statement, trip, args, len(asks))
         except Lost:
             call.took = True
             raise
@@ -180,7 +194,7 @@ class Items:
         ((call,),) = trip
         settlement: Settlement = call.item.what
         parts = _sorted(settlement.items)
-        rows = await self._table.send(
+        rows = await self._run(
             self._settle_statement,
             trip,
             (
@@ -189,7 +203,6 @@ class Items:
                 [ENDINGS[settlement.ending] for _ in parts],
                 wait,
             ),
-            len(parts),
         )
         call.out = False
         call.item.changed |= bool(rows)
@@ -211,7 +224,7 @@ class Items:
         """Whatever the claims of these items are, and their entry."""
         ((call,),) = trip
         ids = await self._table.route_ids()
-        rows = await self._table.send(
+        rows = await self._run(
             self._complete_statement,
             trip,
             (
@@ -223,7 +236,6 @@ class Items:
                 success.token,
                 wait,
             ),
-            len(parts),
         )
         changed = call.item.changed or bool(rows)
         call.tell(Settled(changed, late=any(not leased for (leased,) in rows)))
@@ -247,24 +259,27 @@ class Items:
             *columns(offer.delivery),
             wait,
         )
-        seconds = TRY + time_for(call.item.weight)
-        stored = await self._table.send(
-            self._store_statement, trip, args, len(parts), seconds=seconds
-        )
+        stored = await self._run(self._store_statement, trip, args)
         if not stored and call.lost:
             # The try before this may have stored it while we waited for its locks: the rows that
             # say so are younger than our snapshot.
             call.lost = False
-            stored = await self._table.send(
-                self._store_statement, trip, args, len(parts), seconds=seconds
-            )
+            stored = await self._run(self._store_statement, trip, args)
         call.tell(bool(stored))
+
+    async def _run(
+        self, statement: Statement, trip: _Trip, args: Sequence[Any], size: int | None = None
+    ) -> list[Record]:
+        """One statement about a batch, or about so many of its items."""
+        errand = trip[0][0].item
+        seconds = TRY + errand.time
+        return await self._table.send(statement, trip, args, size or errand.size, seconds=seconds)
 
     async def _revive(self, trip: _Trip, wait: str) -> None:
         ((call,),) = trip
         keys: Sequence[EventKey] = call.item.what
         digests = [UUID(digest) for digest in sorted(key.digest for key in keys)]
-        revived = await self._table.send(self._revive_statement, trip, (digests, wait), len(keys))
+        revived = await self._run(self._revive_statement, trip, (digests, wait))
         call.tell(bool(revived))
 
 

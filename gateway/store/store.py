@@ -132,7 +132,10 @@ class Store:
         return self._claims.arrive(ask, within=within)
 
     async def arrive_all(self, asks: Sequence[Ask], *, within: float) -> list[Arrival]:
-        """The items of a batch meet the claims, in the order of the asks. Raises as `arrive`."""
+        """The items of a batch meet the claims, in the order of the asks.
+
+        Raises as `arrive`, after what many items need beside.
+        """
         return await self._items.arrive(asks, within=within)
 
     def settle(self, settlement: Settlement) -> Awaitable[Settled]:
