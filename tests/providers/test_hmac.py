@@ -288,13 +288,6 @@ def test_an_older_signature_is_signed_anew_where_it_came(
     assert header not in headers_of(sign(signature, delivery(), NOW))
 
 
-def test_hubspots_second_version_covers_the_url() -> None:
-    came = delivery({"X-HubSpot-Signature": "stale", "X-HubSpot-Signature-Version": "v2"})
-    sent = sign(signature_of("hubspot-v3", "current"), came, NOW)
-    text = b"currentPOSThttps://hooks.example.com/hooks/shop?x=1" + BODY
-    assert headers_of(sent)["X-HubSpot-Signature"] == sha256(text).hexdigest()
-
-
 def test_no_text_of_ours_shows_a_secret() -> None:
     for scheme in SIGNED_BY_US:
         current = secrets(scheme)[0]

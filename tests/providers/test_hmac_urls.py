@@ -11,7 +11,7 @@ import pytest
 from gateway.core.event import Delivery
 from gateway.core.signature import Flaw, Invalid, Valid
 from gateway.providers.mac import unescaped
-from tests.providers.signed import BODY, check, delivery, sign, signature_of
+from tests.providers.signed import BODY, check, delivery, headers_of, sign, signature_of
 
 MISSING, WRONG = Invalid(Flaw.MISSING), Invalid(Flaw.WRONG)
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -80,6 +80,13 @@ async def test_hubspot_may_sign_the_url_either_way(url: str) -> None:
     }
     one = delivery(headers, target="/hooks?a=%3A%2F")
     assert await check(signature_of("hubspot-v3", "current"), one, 1_790_000_000) == Valid(0)
+
+
+def test_hubspots_second_version_covers_the_url() -> None:
+    came = delivery({"X-HubSpot-Signature": "stale", "X-HubSpot-Signature-Version": "v2"})
+    sent = sign(signature_of("hubspot-v3", "current"), came, 0)
+    text = b"currentPOSThttps://hooks.example.com/hooks/shop?x=1" + BODY
+    assert headers_of(sent)["X-HubSpot-Signature"] == sha256(text).hexdigest()
 
 
 @pytest.mark.parametrize("signed", ["https://a.example", "https://a.example:443"])

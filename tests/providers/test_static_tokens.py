@@ -18,6 +18,7 @@ BASIC = "Basic " + b64encode(b"shop:hush").decode()
     ("scheme", "header", "value", "said"),
     [
         ("gitlab-token", "X-Gitlab-Token", "shop:hush", Valid(1)),
+        ("gitlab-token", "X-Gitlab-Token", " shop:hush\t", Valid(1)),
         ("gitlab-token", "X-Gitlab-Token", "shop:hush2", WRONG),
         ("gitlab-token", "X-Gitlab-Token", "shop:hus", WRONG),
         ("gitlab-token", "X-Gitlab-Token", "Shop:hush", WRONG),
@@ -70,7 +71,7 @@ def test_the_first_secret_goes_to_the_consumer(scheme: str, sent: str) -> None:
     ("scheme", "secret"),
     [
         ("standard-webhooks", "whsec_"),
-        ("standard-webhooks", "whsec_a2tra%g="),
+        ("standard-webhooks", "whsec_a2tr%%%%"),
         ("standard-webhooks", "whsec_abcde"),
         ("adyen", "not hex"),
         ("adyen", ""),
@@ -107,6 +108,29 @@ def test_each_preset_names_a_scheme_that_there_is() -> None:
 def test_an_unknown_scheme_is_told_what_there_is() -> None:
     with pytest.raises(LookupError, match="stripe"):
         schemes.scheme("strip")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tolerance"),
+    [
+        ("calendly", 180),
+        ("contentful", 30),
+        ("hubspot-v3", 300),
+        ("linear", 60),
+        ("mailgun", None),
+        ("paddle", 5),
+        ("recurly", 300),
+        ("slack", 300),
+        ("standard-webhooks", 300),
+        ("stripe", 300),
+        ("twitch", 600),
+        ("zendesk", None),
+        ("zoom", 300),
+    ],
+)
+def test_the_tolerance_is_the_providers_own(scheme: str, tolerance: float | None) -> None:
+    assert schemes.scheme(scheme).tolerance == tolerance
+    assert schemes.scheme(scheme).dated
 
 
 @pytest.mark.parametrize("name", schemes.names())
