@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gateway import cli, process, sources
+from gateway.core.location import describe
 from gateway.failures import sentence
 from gateway.store import cluster, multihost, programs
 from gateway.store.embedded import EmbeddedError
@@ -68,13 +69,17 @@ def test_settings_without_a_file_that_are_not_enough_say_both(
 
 
 ALONE = [
-    (["--path", "/x"], "serve needs --upstream and --event-id beside --path, as in"),
-    (["--upstream", "http://h"], "serve needs --path and --event-id beside --upstream, as in"),
-    (ROUTE[:4], "serve needs --event-id beside --upstream and --path, as in"),
+    (["--path", "/x"], "serve needs --upstream and --event-id or --provider beside --path"),
+    (
+        ["--upstream", "http://h"],
+        "serve needs --path and --event-id or --provider beside --upstream",
+    ),
+    (ROUTE[:4], "serve needs --event-id or --provider beside --upstream and --path, as in"),
     (
         [*ROUTE, "--config", "x"],
         "leave out --config, or --upstream and --path and --event-id\n",
     ),
+    (["--provider", "stripe"], "serve needs --upstream and --path beside --provider, as in"),
     (
         ["--path", "/x", "--config", "x"],
         "--config does not go with --path; leave out --config, or --path",
@@ -97,10 +102,28 @@ def test_a_file_beside_a_route_on_the_command_line_is_said_to_be_unread(folder: 
     )
 
 
+ONE: list[tuple[dict[str, str | None], str]] = [
+    ({"event_id": None, "provider": "stripe"}, "json:/id"),
+    ({"event_id": "header:X-Id", "provider": "stripe"}, "header:X-Id"),
+    ({"event_id": "header:X-Id", "provider": None}, "header:X-Id"),
+]
+
+
+@pytest.mark.parametrize(("given", "event_id"), ONE)
+def test_one_route_takes_its_id_from_a_preset_unless_it_has_its_own(
+    given: dict[str, str | None], event_id: str
+) -> None:
+    loaded = sources.one_route(None, {"upstream": "http://h", "path": "/x", **given}, {})
+    (part,) = loaded.routes[0].recipe.parts
+    assert describe(part) == event_id
+    assert loaded.providers == ({"x": "stripe"} if given["provider"] else {})
+
+
 FLAGS = [
     (["--admin", "9"], "flag --admin: admin.listen: '9' is not an address"),
     (["--listen", "h:70000"], "flag --listen: listen: 'h:70000' has a port above 65535"),
     (["--embedded", " "], "flag --embedded: store.embedded: is empty"),
+    (["--provider", "Stripe"], "flag --provider: routes.0.provider: 'Stripe' is no provider that"),
     (["--event-id", "X-Id"], "flag --event-id: routes.0.event_id: 'X-Id' does not say where"),
 ]
 
@@ -249,4 +272,4 @@ def test_help_fits_a_terminal_and_says_which_flags_go_together() -> None:
         said = CliRunner(env={"COLUMNS": "80"}).invoke(cli.app, [verb, "--help"]).stdout
         assert max(map(len, said.splitlines())) <= 80
     said = CliRunner(env={"COLUMNS": "80"}).invoke(cli.app, ["serve", "--help"]).stdout
-    assert "--upstream, --path and --event-id go together" in said
+    assert "--upstream, --path and --event-id or --provider go together" in " ".join(said.split())

@@ -185,7 +185,7 @@ def nevers(settings: RouteSettings) -> Iterator[tuple[Path, Location, Never]]:
     What the preset takes as one part of an id is wrong only by itself.
     """
     given = senders.preset_of(settings)
-    if given is None or is_the_presets(settings):
+    if given is None:
         return
     parts = {one for _, written in _of_preset(settings) for one in _canonical(written)}
     parts = {option for part in parts for option in part.split(" | ")}

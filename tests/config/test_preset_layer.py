@@ -146,6 +146,14 @@ def test_a_promise_is_filled_in_member_by_member(read: Read) -> None:
     own = read(mine).routes[0].promise
     assert own is not None
     assert (own.source, str(own.checked)) == ("a", "2026-01-01")
+    looked = read(provided("stripe", "promise: {checked: 2026-01-01}")).routes[0].promise
+    assert looked is not None
+    assert str(looked.checked) == "2026-01-01"
+
+
+def test_a_promise_about_events_is_not_laid_where_there_are_none(read: Read) -> None:
+    assert read(provided("mollie")).routes[0].promise is None
+    assert read(provided("mollie", "event_id: form:id")).routes[0].promise is not None
 
 
 def test_an_unknown_part_of_a_promise_counts_as_a_week_and_is_named(read: Read) -> None:
