@@ -78,7 +78,7 @@ class Published:
             self._begin(self._after_failure)
         if not self.is_known:
             await self._ask(self._after_failure)
-        if not named(self._keys, kid) and self._age() > ASKED_AGAIN:
+        if not named(self._keys, kid):
             await self._ask(ASKED_AGAIN)
         age = self._age()
         known = bool(named(self._keys, kid))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -139,14 +140,15 @@ def _number(claims: Claims, name: str) -> float | None:
 def _lives(tolerance: float | None) -> InTime:
     """From when it was made to when it ends; nobody takes one that never does."""
 
+    longest = math.inf if tolerance is None else tolerance
+
     def in_time(claims: Claims, now: float) -> bool:
         made, ends = _number(claims, "iat"), _number(claims, "exp")
         begins = _number(claims, "nbf") if "nbf" in claims else made
         if made is None or ends is None or begins is None:
             return False
-        if tolerance is not None and not made >= now - tolerance - LEEWAY:
-            return False
-        return max(made, begins) <= now + LEEWAY and now - LEEWAY <= ends
+        earliest, latest = now - LEEWAY, now + LEEWAY
+        return earliest - longest <= made <= latest and begins <= latest and earliest <= ends
 
     return in_time
 

@@ -200,6 +200,7 @@ async def test_a_token_may_be_for_several_and_a_route_may_be_called_several_name
         ({"exp": True}, EXPIRED),
         ({"exp": "2030"}, EXPIRED),
         ({"nbf": "now"}, EXPIRED),
+        ({"nbf": False}, EXPIRED),
     ],
     ids=str,
 )
