@@ -33,6 +33,8 @@ UNCHECKED = "unchecked"
 """Of `unsigned`: nobody could tell, for lack of the keys."""
 MARKED = "marked"
 """Of `again`: an earlier attempt may have had its effect."""
+OTHER_TYPE = "other_type"
+"""Of `mismatch`: its type is another, too, so it is another event."""
 
 
 class What(StrEnum):

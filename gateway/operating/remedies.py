@@ -9,7 +9,7 @@ from typing import assert_never
 from gateway.core.durations import format_duration
 from gateway.core.findings import Finding, Kind
 from gateway.core.location import canonical, describe, header_names
-from gateway.core.observing import Observed, What
+from gateway.core.observing import OTHER_TYPE, Observed, What
 from gateway.core.route import Route
 from gateway.operating.wording import visible
 from gateway.providers.presets import Never, Preset, Value, names, preset
@@ -30,14 +30,15 @@ def said(finding: Finding, route: Route, observed: Observed) -> str:
             )
         case Kind.BUSINESS_ID:
             return (
-                f"{number} of {of} duplicates came with another body: {place} looks like the id of"
-                " what several events are about, such as an order. All but the first of them would"
-                f" be swallowed.{_as(finding)}"
+                f"{number} of {of} duplicates came with another body{_of_other_types(observed)}:"
+                f" {place} looks like the id of what several events are about, such as an order."
+                f" All but the first of them would be swallowed.{_as(finding)}"
             )
         case Kind.NO_ID:
+            things = "deliveries" if route.batch is None else "deliveries and items"
             return (
-                f"{number} of {of} deliveries or items had no usable id at {finding.detail}: they"
-                " would not be protected. If it is nearly all of them, the place is mistyped."
+                f"{number} of {of} {things} had no usable id at {finding.detail}: they would not be"
+                f" protected. {_why_without(finding)}"
             )
         case Kind.CONFLICTING:
             return f"{number} of {of} deliveries would be refused with 400, for {finding.detail}."
@@ -103,6 +104,17 @@ def key_of(route: Route) -> str:
 
 def _as(finding: Finding) -> str:
     return "" if finding.example is None else f" One of them: {visible(finding.example)}."
+
+
+def _of_other_types(observed: Observed) -> str:
+    others = observed.by_detail(What.MISMATCH).get(OTHER_TYPE, 0)
+    return f", at least {others:,} of them with another type, too" if others else ""
+
+
+def _why_without(finding: Finding) -> str:
+    if finding.number * 2 > finding.of:
+        return "The place looks mistyped."
+    return "Another kind of event may have its id elsewhere, or none."
 
 
 def _older_than_the_floor(route: Route, observed: Observed) -> str:

@@ -228,7 +228,10 @@ def _so_lines(report: Report) -> Iterator[str]:
         case Standing.PASSES:
             yield "The route passes everything on: there is no key to be right or wrong."
         case Standing.WRONG:
-            yield "Mend this before you enforce anything. Notes begin anew when the key changes."
+            yield (
+                "Mend this before you enforce anything. A changed key begins with nothing noted; of"
+                " any other change, --since shows what came after it."
+            )
         case Standing.EARLY:
             yield (
                 f"Too early to say that the key is right: ids came again {judged.repeats:,} times"

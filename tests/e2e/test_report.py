@@ -119,7 +119,7 @@ async def test_a_kill_costs_what_was_noted_in_the_last_seconds_and_nothing_older
     await send(world, gateway, raws)
 
     async def stored() -> bool:
-        return (await report(gateway, "right", 0))["deliveries"] == len(raws)
+        return bool((await report(gateway, "right", 0))["deliveries"] == len(raws))
 
     await eventually(stored, within=30, what="notes of a running gateway in the report")
     gateway.kill()

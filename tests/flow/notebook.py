@@ -17,7 +17,8 @@ class Notebook:
         self.away = False
         self.reply_lost = False
         self.pages: dict[tuple[int, Count], Noted] = {}
-        self.forgot = 0
+        self.old = 0
+        self.forgot: list[int] = []
         self.asked = asyncio.Event()
         self.answers = asyncio.Event()
         self.answers.set()
@@ -35,8 +36,9 @@ class Notebook:
             raise StoreAway("no reply in time", undecided=True)
 
     async def forget_notes(self, most: int) -> int:
-        self.forgot += 1
-        return 0
+        self.forgot.append(min(self.old, most))
+        self.old -= self.forgot[-1]
+        return self.forgot[-1]
 
     @property
     def sums(self) -> Counter[tuple[What, str]]:

@@ -10,11 +10,11 @@ import pytest
 
 from gateway.core.keying import Recipe
 from gateway.core.location import Header, Json, Literal
-from gateway.core.observing import DELIVERIES, UNCHECKED, What
+from gateway.core.observing import DELIVERIES, OTHER_TYPE, UNCHECKED, What
 from gateway.core.outcome import Ambiguous
 from gateway.core.route import Mode, Route
-from gateway.flow import observing
-from gateway.flow.observing import SERIES_LASTS
+from gateway.flow import observer
+from gateway.flow.observing import FORGET_BATCH, SERIES_LASTS
 from tests.flow.batched import WHOLE, bring
 from tests.flow.consumer import says
 from tests.flow.seals import Seals, sealed
@@ -106,6 +106,16 @@ async def test_one_id_with_another_body_is_noted_with_an_example(world: World) -
     assert world.notebook.example(What.MISMATCH) == "evt_1"
 
 
+@pytest.mark.parametrize(("kind", "detail"), [("order.paid", ""), ("order.refunded", OTHER_TYPE)])
+async def test_another_type_under_one_id_says_that_it_is_another_event(
+    world: World, kind: str, detail: str
+) -> None:
+    await world.deliver(type="order.paid")
+    await world.settled()
+    await world.deliver(type=kind, **fingerprints_differ())
+    assert (await noted(world))[What.MISMATCH, detail] == 1
+
+
 async def test_what_a_provider_changes_with_every_attempt_is_no_other_body(
     make_world: MakeWorld,
 ) -> None:
@@ -157,7 +167,7 @@ async def test_an_operation_that_is_new_with_every_delivery_is_noted_like_such_a
 async def test_a_route_remembers_only_so_many_bodies_and_those_that_came_last(
     by_header: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observing, "MOST_BODIES", 2)
+    monkeypatch.setattr(observer, "MOST_REMEMBERED", 2)
 
     async def bring(delivery_id: str, amount: int) -> int:
         await send(by_header, delivery_id, **{**ORDER, "amount": amount})
@@ -217,7 +227,25 @@ async def test_a_series_ends_after_an_hour_and_what_is_old_is_deleted_then(world
         world.pass_by(SERIES_LASTS + 1)
         await world.observations.keep_once()
     assert len({series for series, _ in world.notebook.pages}) == 2
-    assert world.notebook.forgot == 2
+    assert world.notebook.forgot == [0, 0]
+    assert world.notebook.sums[What.DURABLE, "retry"] == 1
+
+
+async def test_all_that_is_old_is_deleted_in_one_go(world: World) -> None:
+    world.notebook.old = 2 * FORGET_BATCH + 1
+    world.pass_by(SERIES_LASTS + 1)
+    await world.observations.keep_once()
+    assert world.notebook.forgot == [FORGET_BATCH, FORGET_BATCH, 1]
+
+
+async def test_what_a_reload_changes_is_noted_in_a_series_of_its_own(world: World) -> None:
+    """So that a report can leave out what was noted before a mend."""
+    for _ in range(2):
+        await world.deliver("evt_1")
+        await world.settled()
+        world.receiver = world.receiving(replace(world.route, lease=99.0))
+        await noted(world)
+    assert len({series for series, _ in world.notebook.pages}) == 2
     assert world.notebook.sums[What.DURABLE, "retry"] == 1
 
 
@@ -245,10 +273,10 @@ async def test_the_items_of_a_batch_are_noted_each_and_the_batch_as_one_delivery
 ) -> None:
     world = make_world(mode=Mode.OBSERVE, batch=WHOLE)
     for items in (
-        ("a", "b"),
-        ("b", "a"),
+        ({"id": "a", "type": "y"}, "b"),
+        ("b", {"id": "a", "type": "y"}),
         ("b", "c", None),
-        ({"id": "a", "amount": 2},),
+        ({"id": "a", "type": "x"},),
         ("c", None),
     ):
         await bring(world, *items)
@@ -261,7 +289,7 @@ async def test_the_items_of_a_batch_are_noted_each_and_the_batch_as_one_delivery
         (What.ITEM, "durable"): 5,
         (What.ITEM, "unkeyed"): 2,
         (What.TAKEN_AGAIN, ""): 5,
-        (What.MISMATCH, ""): 1,
+        (What.MISMATCH, OTHER_TYPE): 1,
     }
     assert world.notebook.example(What.MISMATCH) == "a"
 

@@ -101,9 +101,9 @@ enforcing   12,345 forwarded, and 20 once more after a failure, 5 of them marked
             10 forwarded unprotected: no id, or no store
             7 passed on: no events
 
-perhaps     10 of 12,730 deliveries or items had no usable id at json:/event_id:
-            they would not be protected. If it is nearly all of them, the place
-            is mistyped.
+perhaps     10 of 12,730 deliveries had no usable id at json:/event_id: they
+            would not be protected. Another kind of event may have its id
+            elsewhere, or none.
 remedy      Save one of these deliveries and see with dedup-gateway try --route
             orders FILE what is there. Where another kind of event has its id
             elsewhere, write both: event_id: A | B.
@@ -145,7 +145,8 @@ def delivery_id(header: str) -> str:
 
 
 NEVER_AGAIN: Notes = [(What.NEW, "", 500), (What.BODY, "", 400), (What.SAME_BODY, "", 80)]
-OTHER_BODIES: Notes = [(What.NEW, "", 500), (What.DURABLE, "retry", 60), (What.MISMATCH, "", 52)]
+DIFFERING: Notes = [(What.MISMATCH, "", 12), (What.MISMATCH, "other_type", 40)]
+OTHER_BODIES: Notes = [(What.NEW, "", 500), (What.DURABLE, "retry", 60), *DIFFERING]
 WITHOUT: Notes = [(What.UNKEYED, "json:/evnt_id", 60)]
 # The route's lines, what was noted, the finding, and what is said of it.
 WRONG = [
@@ -171,13 +172,22 @@ WRONG = [
         "    event_id: json:/order\n",
         OTHER_BODIES,
         "business_id",
-        ["52 of 60 duplicates came with another body", "per_attempt", "operation_key"],
+        [
+            "52 of 60 duplicates came with another body, at least 40 of them with another type",
+            "per_attempt",
+            "operation_key",
+        ],
     ),
     (
         "    event_id: json:/evnt_id\n",
         WITHOUT,
         "no_id",
-        ["60 of 60 deliveries", "at json:/evnt_id", "dedup-gateway try --route orders FILE"],
+        [
+            "60 of 60 deliveries",
+            "at json:/evnt_id",
+            "looks mistyped",
+            "dedup-gateway try --route orders FILE",
+        ],
     ),
     (
         delivery_id("X-Id"),

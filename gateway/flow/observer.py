@@ -1,0 +1,190 @@
+"""An observer: notes what a route's deliveries in `observe` are, one by one.
+
+Which body came under which id, and which type an event had, is remembered by the process alone, as
+hashes, and not for ever.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Protocol, assert_never
+
+from gateway.core.claim import Arrival, Held, Seen, StoreAway, Won
+from gateway.core.event import EventKey
+from gateway.core.keying import Conflicting, Missing
+from gateway.core.observing import (
+    MARKED,
+    OTHER_TYPE,
+    UNCHECKED,
+    Count,
+    Trace,
+    What,
+    print_of,
+    shape,
+    trace,
+)
+from gateway.core.retention import Shape
+from gateway.core.route import Route
+from gateway.core.signature import Flaw
+from gateway.flow.events import Event
+
+# Deliveries that a route remembers: 3 MB of hashes. Providers retry first after seconds or minutes.
+MOST_REMEMBERED = 10_000
+
+
+class Add(Protocol):
+    """Counts."""
+
+    def __call__(self, counted: Count, number: int, greatest: float, example: str | None) -> None:
+        """So many more. `greatest`: seconds, 0 where nothing has an age."""
+        ...
+
+
+class Memory:
+    """The latest bodies and events of a route, as hashes."""
+
+    def __init__(self) -> None:
+        self.bodies: OrderedDict[int, int | None] = OrderedDict()
+        """By what it is known by: the id that a body came under, None once it had several."""
+        self.types: OrderedDict[bytes, int] = OrderedDict()
+        """By the key of an event, its type."""
+
+    def make_room(self) -> None:
+        """Forget what is too much."""
+        for kept in (self.bodies, self.types):
+            if len(kept) > MOST_REMEMBERED:
+                kept.popitem(last=False)
+
+
+class Observer:
+    """One route's. Each of its deliveries is told to one of the methods, once."""
+
+    def __init__(self, route: Route, add: Add, memory: Memory) -> None:
+        self._route = route
+        self._add = add
+        self._memory = memory
+        self._recipe = print_of(route)
+
+    def keyless(self, found: Missing | Conflicting | None) -> None:
+        """A delivery without a key; None for one that is no event."""
+        match found:
+            case None:
+                self._note(What.PASSED)
+            case Missing(where):
+                self._note(What.UNKEYED, where)
+            case Conflicting(where, why):
+                self._note(What.CONFLICTING, f"{where}: {why}")
+            case _:
+                assert_never(found)
+
+    def unsigned(self, flaw: Flaw | None) -> None:
+        """A delivery whose signature is bad; None where nobody could check it."""
+        self._note(What.UNSIGNED, UNCHECKED if flaw is None else flaw.value)
+
+    def saw(self, event: Event, met: Sequence[Arrival] | StoreAway, *, accepted: bool) -> None:
+        """A delivery with a key, or with several, and whether the consumer answered success."""
+        if isinstance(met, StoreAway):
+            self._note(What.BYPASSED)
+        elif event.items:
+            self._saw_batch(event, met, accepted=accepted)
+        else:
+            self._saw_one(event, met[0], accepted=accepted)
+
+    def _saw_one(self, event: Event, arrival: Arrival, *, accepted: bool) -> None:
+        key, kind = event.key, event.event_type
+        match arrival:
+            case Won(attempt=1):
+                self._note(What.NEW)
+                self._remember(key, kind, event.delivery.body)
+            case Won():
+                self._note(What.AGAIN, MARKED if arrival.doubtful else "")
+            case Seen():
+                which, age = shape(arrival, self._route.promise)
+                self._note(What.DURABLE, which.value, age, key.event_id)
+                self._repeated(key, kind, arrival, accepted=accepted)
+            case Held():
+                self._note(What.CONCURRENT, "" if arrival.same_event else Shape.OPERATION.value)
+                self._repeated(key, kind, arrival, accepted=accepted)
+            case _:
+                assert_never(arrival)
+
+    def _saw_batch(self, event: Event, met: Sequence[Arrival], *, accepted: bool) -> None:
+        """Each of its events once, and all of it as one delivery."""
+        kinds = {_kind(arrival) for arrival in met}
+        for item, arrival in zip(event.items, met, strict=True):
+            assert item.part is not None, "it was asked for"
+            self._note(What.ITEM, _kind(arrival).value)
+            if isinstance(arrival, Seen | Held):
+                self._repeated(item.part.key, item.event_type, arrival, accepted=accepted)
+            elif arrival.attempt == 1:
+                self._remember(item.part.key, item.event_type, None)
+        unkeyed = 0 if event.batch is None else event.batch.unkeyed
+        if unkeyed:
+            self._add(self._count(What.ITEM, What.UNKEYED.value), unkeyed, 0.0, None)
+        self._note(What.BATCH, _together(kinds, unkeyed))
+
+    def _repeated(
+        self, key: EventKey, kind: str | None, arrival: Seen | Held, *, accepted: bool
+    ) -> None:
+        if arrival.same_event and not arrival.same_body:
+            first = self._memory.types.get(key.digest)
+            is_other = None not in (first, kind) and first != hash(kind)
+            self._note(What.MISMATCH, OTHER_TYPE if is_other else "", example=key.event_id)
+        if accepted:
+            self._note(What.TAKEN_AGAIN, example=key.event_id)
+
+    def _remember(self, key: EventKey, kind: str | None, body: bytes | None) -> None:
+        """An id that nobody has seen. `body`: None for a batch's, which is not the event's own."""
+        if kind is not None:
+            self._memory.types[key.digest] = hash(kind)
+        known_by = None if body is None else trace(body, key.event_id, self._route.per_attempt)
+        if known_by is not None:
+            self._compare(key, known_by)
+        self._memory.make_room()
+
+    def _compare(self, key: EventKey, known_by: Trace) -> None:
+        """Did its body come before, under another id?"""
+        # Under an operation key the id may well be right, and the operation's be new every time.
+        name = hash(key.digest if self._route.recipe.operation else key.event_id)
+        bodies = self._memory.bodies
+        if known_by.body not in bodies:
+            self._note(What.BODY)
+            bodies[known_by.body] = name
+        elif bodies[known_by.body] not in (name, None):
+            # Once for each body: that of a heartbeat comes under any number of ids.
+            what = What.SAME_BUT_ID if known_by.holds_id else What.SAME_BODY
+            self._note(what, example=key.event_id)
+            bodies[known_by.body] = None
+        bodies.move_to_end(known_by.body)
+
+    def _note(
+        self, what: What, detail: str = "", greatest: float = 0.0, example: str | None = None
+    ) -> None:
+        self._add(self._count(what, detail), 1, greatest, example)
+
+    def _count(self, what: What, detail: str) -> Count:
+        return Count(self._route.name, self._recipe, what, detail)
+
+
+def _kind(arrival: Arrival) -> What:
+    match arrival:
+        case Won(attempt=1):
+            return What.NEW
+        case Won():
+            return What.AGAIN
+        case Seen():
+            return What.DURABLE
+        case Held():
+            return What.CONCURRENT
+        case _:
+            assert_never(arrival)
+
+
+def _together(kinds: set[What], unkeyed: int) -> str:
+    """What a batch of these is: `concurrent`, `durable`, `mixed` or `new`."""
+    if What.CONCURRENT in kinds:
+        return What.CONCURRENT.value
+    if What.DURABLE not in kinds:
+        return What.NEW.value
+    return "mixed" if unkeyed or len(kinds) > 1 else What.DURABLE.value
