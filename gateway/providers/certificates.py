@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256, HashAlgorithm
 
+from gateway.core.document import is_out_of_proportion
 from gateway.core.event import Delivery
 from gateway.core.signature import Checked, Flaw, Invalid, Signature, Unchecked, Valid
 from gateway.providers.keyset import Key, Keyring, Source, from_base64, from_text, search, sources
@@ -141,6 +142,8 @@ def _sns(topics: frozenset[str]) -> Read:
 
 def _sns_message(body: bytes) -> dict[str, str] | None:
     """Those members of a message that matter, all of them texts."""
+    if is_out_of_proportion(body):
+        return None
     try:
         # A member that is there twice is not read by everybody in the same way.
         read = json.loads(body.decode("utf-8"), object_pairs_hook=_only_once)
@@ -257,7 +260,7 @@ SCHEMES = (
         headers=frozenset(_SNS_HEADERS),
         # All that makes the event what it is; not MessageAttributes and UnsubscribeURL.
         covers_body=True,
-        proof="vectors: aws-sdk-ruby gems/aws-sdk-sns/spec/message_verifier_spec.rb",
+        proof="vectors in aws-sdk-ruby gems/aws-sdk-sns/spec/message_verifier_spec.rb",
         verifier=_sns_verifier,
         dated=True,
         needs=("audience",),
@@ -268,7 +271,7 @@ SCHEMES = (
         headers=_PAYPAL,
         # By its CRC-32, which whoever has one genuine delivery can make others for.
         covers_body=True,
-        proof="vector: PayPal-Java-SDK ValidateCert.java",
+        proof="a vector in PayPal-Java-SDK ValidateCert.java",
         verifier=_paypal_verifier,
         dated=True,
         needs=("webhook_id",),

@@ -164,3 +164,11 @@ async def test_amazons_other_partitions_are_known(url: str) -> None:
     source.documents[url] = certificate(rsa_key("one"))
     one = posted(sns(NOTIFICATION, url=url))
     assert await check(ROUTE["aws-sns"], one, source=source) == Valid(0)
+
+
+async def test_a_body_that_would_take_too_much_memory_is_not_read() -> None:
+    large = json.dumps({**sns(NOTIFICATION), "Message": "x" * 2**20}).encode()
+    many = json.dumps({**sns(NOTIFICATION), "MessageAttributes": [{}] * 2**20}).encode()
+    whole = posted(sns(NOTIFICATION))
+    assert await check(ROUTE["aws-sns"], whole._replace(body=large)) == WRONG
+    assert await check(ROUTE["aws-sns"], whole._replace(body=many)) == MISSING
