@@ -139,6 +139,14 @@ def _carried(config: Path | None, route: str | None, file: str) -> bytes:
         found = try_sample(loaded, route, raw)
     except (OSError, ValueError) as error:
         raise Unusable(f"--body: {sentence(error)}") from None
+    keys = {item.key for item in found.items if item.key is not None}
+    if len(keys) > 1:
+        raise Unusable(
+            f"--body {file}: a batch of {len(keys)} events; name one of them by its ID,"
+            " or by --key as try prints it"
+        )
+    if keys:
+        return bytes.fromhex(*keys)
     if found.key is None:
         why = found.why or found.verdict
         raise Unusable(f"--body {file}: {why}" + ("" if route else "; --route NAME may help"))

@@ -113,3 +113,14 @@ async def test_an_item_of_a_batch_is_keyed_as_its_route_keys_it(file: Path, rows
     (item,) = try_sample(loaded, "mails", json.dumps([{"id": "m1"}]).encode()).items
     ended = await run("claims", "show", "m1", "--route", "mails", "--json")
     assert json.loads(ended.stdout)["key"] == item.key == digest(["mails"], ["m1"]).hex()
+
+
+async def test_a_body_means_the_one_event_in_it_and_of_several_none(file: Path, rows: Rows) -> None:
+    lines = ("claims", "show", "--route", "mails", "--body")
+    for items, code in (([{"id": "m1"}, {"id": "m1"}, {}], 1), ([{"id": "m1"}, {"id": "m2"}], 2)):
+        sample = file.with_name("sample.json")
+        sample.write_text(json.dumps(items))
+        ended = await run(*lines, str(sample))
+        assert ended.exit_code == code
+        said = digest(["mails"], ["m1"]).hex() if code == 1 else "a batch of 2 events; name one"
+        assert said in ended.stderr
