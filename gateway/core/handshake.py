@@ -10,7 +10,7 @@ import hmac
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.core.event import RawHeaders
 from gateway.core.keying import Reading
@@ -27,8 +27,8 @@ class Condition:
     """Something that a request has, has with a certain value, or lacks."""
 
     where: Location
-    equals: str | None = None
-    """None for any value."""
+    equals: str | None = field(default=None, repr=False)
+    """None for any value. It may be a token that only the provider and the route know."""
     absent: bool = False
 
     def holds(self, reading: Reading) -> bool:

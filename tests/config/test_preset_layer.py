@@ -266,4 +266,4 @@ def test_settings_do_not_show_secrets(read: Read) -> None:
         provided("meta", "verify_token: hunter2", "signature: {secrets: [hunter3, hunter4]}")
     )
     assert isinstance(loaded.written[0], RouteSettings)
-    assert "hunter" not in repr(loaded.written[0])
+    assert "hunter" not in repr(loaded.written[0]) + repr(loaded)
