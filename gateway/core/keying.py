@@ -273,12 +273,9 @@ def _pairs(encoded: bytes) -> list[tuple[str, str]]:
     raw = encoded.decode("utf-8", "surrogateescape")
     try:
         return parse_qsl(
-            raw,
-            keep_blank_values=True,
-            encoding="utf-8",
-            errors="surrogateescape",
+            raw, keep_blank_values=True, encoding="utf-8", errors="surrogateescape",
             max_num_fields=MOST_FIELDS,
-        )
+        )  # fmt: skip
     except ValueError:
         return []
 

@@ -27,7 +27,12 @@ async def test_a_store_that_is_migrated_goes_and_comes_back_is_in_the_log(
     world: World, server: Server
 ) -> None:
     gateway = await world.gateway(world.file(world.route()))
-    assert (await gateway.logged("store_migrated"))["migrations"] == ["0001_claims", "0002_inbox"]
+    assert (await gateway.logged("store_migrated"))["migrations"] == [
+        "0001_claims",
+        "0002_inbox",
+        "0003_batches",
+        "0004_observations",
+    ]
     await gateway.logged("store_up")
     server.stop()
     assert (await gateway.logged("store_away"))["problem"]
