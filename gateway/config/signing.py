@@ -188,12 +188,17 @@ def _handshakes(settings: RouteSettings, here: Path) -> Iterator[Fault]:
 def advice(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]:
     """What is allowed and probably not meant."""
     known, told = senders.scheme_of(settings), settings.signature
+    refuses = route.mode is not Mode.OBSERVE
     if known is not None and known.signs_url and told is not None and told.public_url is None:
         message = (
             f"{known.name} signs the URL; that of the request is taken, http or https and Host"
         )
         remedy = "write public_url: https://HOST as the provider calls it, if a proxy is in front"
         yield Fault((*here, "signature", "public_url"), message, remedy)
+    if told is not None and known is not None and known.proof is None and refuses:
+        message = f"the check of {known.name} is unverified: a mistake in it refuses every delivery"
+        remedy = "watch dedup_signatures_total in mode: observe first"
+        yield Fault((*here, "signature"), message, remedy)
     if settings.late_delivery and (known is None or not known.dated or not stores(route)):
         message = "is not needed: nothing is delivered late here under a signed time stamp"
         yield Fault((*here, "late_delivery"), message, "remove it")

@@ -126,6 +126,18 @@ def test_what_is_meant_is_no_warning(read: Read, name: str, lines: str, words: s
     assert not any(words in one for one in read(provided(name, lines)).warnings)
 
 
+@pytest.mark.parametrize(("mode", "warned"), [("forward", True), ("observe", False)])
+def test_a_check_that_nothing_showed_right_is_a_warning_where_it_refuses(
+    read: Read, mode: str, warned: bool
+) -> None:
+    for name in (one for one in schemes.names() if schemes.scheme(one).signs):
+        lines = f'mode: {mode}\nsignature: {{scheme: {name}, secrets: "{SECRETS.get(name, "a")}"}}'
+        said = any(
+            f"the check of {name} is unverified" in one for one in read(whole(route=lines)).warnings
+        )
+        assert said == (warned and schemes.scheme(name).proof is None)
+
+
 def test_handshakes_without_answers_that_are_given_are_a_warning(read: Read) -> None:
     lines = "handshakes: [{match: json:/a, answer: {text: json:/a}}]"
     (said,) = read(whole(route=lines)).warnings
