@@ -8,6 +8,7 @@ nothing that such a delivery says is believed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from gateway.core.event import Delivery, RawHeaders
@@ -20,15 +21,21 @@ def lines(headers: RawHeaders, wanted: frozenset[bytes]) -> dict[bytes, bytes] |
     """
     found: dict[bytes, bytes] = {}
     for name, value in headers:
-        low = name.lower()
-        if low not in wanted:
-            if b"_" in low and low.replace(b"_", b"-") in wanted:
-                return None
+        low, dashed = _spelled(name)
+        if dashed not in wanted:
             continue
         value = value.strip(b" \t")
-        if found.setdefault(low, value) != value:
+        if low != dashed or found.setdefault(low, value) != value:
             return None
     return {name: value for name, value in found.items() if value}
+
+
+# Senders use the same few names again and again; bounded, because strangers choose them.
+@lru_cache(maxsize=512)
+def _spelled(name: bytes) -> tuple[bytes, bytes]:
+    """In lower case, and as CGI takes it."""
+    low = name.lower()
+    return low, low.replace(b"_", b"-")
 
 
 def put(headers: RawHeaders, names: Sequence[str], value: bytes) -> RawHeaders:
