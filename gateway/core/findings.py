@@ -73,7 +73,7 @@ class Finding(NamedTuple):
     """Among how many of their like."""
     example: str | None
     detail: str
-    """Where, or which; empty for nothing."""
+    """Where, or which; empty for nothing, and for the items of batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def _no_id(observed: Observed) -> Finding | None:
     number = sum(places.values()) + without
     single = (What.NEW, What.AGAIN, What.DURABLE, What.CONCURRENT, What.UNKEYED, What.CONFLICTING)
     of = observed.number(*single) + sum(items.values()) + without
-    return _of_a_share(Kind.NO_ID, number, of, detail=next(iter(places), "the items of a batch"))
+    return _of_a_share(Kind.NO_ID, number, of, detail=next(iter(places), ""))
 
 
 def _conflicting(observed: Observed) -> Finding | None:

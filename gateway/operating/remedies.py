@@ -35,10 +35,11 @@ def said(finding: Finding, route: Route, observed: Observed) -> str:
                 f" All but the first of them would be swallowed.{_as(finding)}"
             )
         case Kind.NO_ID:
-            things = "deliveries" if route.batch is None else "deliveries and items"
+            things = "deliveries" if route.batch is None else "deliveries and items of batches"
+            where = f" at {finding.detail}" if finding.detail else ""
             return (
-                f"{number} of {of} {things} had no usable id at {finding.detail}: they would not be"
-                f" protected. {_why_without(finding)}"
+                f"{number} of {of} {things} had no usable id{where}: they would not be protected."
+                f" {_why_without(finding)}"
             )
         case Kind.CONFLICTING:
             return f"{number} of {of} deliveries would be refused with 400, for {finding.detail}."

@@ -175,7 +175,9 @@ def as_dict(report: Report) -> dict[str, Any]:
 def _duplicate_lines(report: Report) -> Iterator[str]:
     observed, oldest, floor = report.observed, report.observed.oldest, report.route.floor
     found = duplicates(observed)
-    yield ", ".join(f"{number:,} {shape}" for shape, number in found.items()) or "none"
+    items = observed.by_detail(What.ITEM)
+    if found or not items:
+        yield ", ".join(f"{number:,} {shape}" for shape, number in found.items()) or "none"
     if oldest is not None:
         kept = (
             ""
@@ -187,29 +189,27 @@ def _duplicate_lines(report: Report) -> Iterator[str]:
         example = observed.example(What.TAKEN_AGAIN)
         as_for = "" if example is None else f", as for {visible(example)}"
         yield f"the consumer took {again:,} of them as well: what it did, it did twice{as_for}"
-    if items := observed.by_detail(What.ITEM):
+    if items:
         counted = ", ".join(f"{number:,} {kind}" for kind, number in items.items())
         yield f"in batches, by event: {counted}"
 
 
 def _enforced_lines(report: Report) -> Iterator[str]:
-    would, again = report.enforced, ""
-    if would.again:
-        marked = f", {would.marked:,} of them marked" if would.marked else ""
-        again = f", and {would.again:,} once more after a failure{marked}"
-    yield f"{would.forwarded:,} forwarded{again}"
-    if would.answered:
-        yield f"{would.answered:,} answered by the gateway, and not forwarded"
-    if would.waited:
-        yield f"{would.waited:,} made to wait for another one's result, not to run beside it"
-    if would.unprotected:
-        yield f"{would.unprotected:,} forwarded unprotected: no id, or no store"
-    for status, number in would.refused.items():
-        yield f"{number:,} refused with {status}"
-    if would.passed:
-        yield f"{would.passed:,} passed on: no events"
-    for kind, number in would.batches.items():
-        yield f"{number:,} {_BATCHES.get(kind, kind)}"
+    would = report.enforced
+    marked = f", {would.marked:,} of them marked" if would.marked else ""
+    told = {
+        "forwarded": would.forwarded,
+        f"forwarded once more after a failure{marked}": would.again,
+        "answered by the gateway, and not forwarded": would.answered,
+        "made to wait for another one's result, not to run beside it": would.waited,
+        "forwarded unprotected: no id, or no store": would.unprotected,
+        **{f"refused with {status}": number for status, number in would.refused.items()},
+        "passed on: no events": would.passed,
+        **{_BATCHES.get(kind, kind): number for kind, number in would.batches.items()},
+    }
+    for words, number in told.items():
+        if number:
+            yield f"{number:,} {words}"
 
 
 _BATCHES = {
@@ -234,8 +234,8 @@ def _so_lines(report: Report) -> Iterator[str]:
             )
         case Standing.EARLY:
             yield (
-                f"Too early to say that the key is right: ids came again {judged.repeats:,} times"
-                f" within {span(judged.seconds)}, and {ENOUGH_REPEATS} times within"
+                f"Too early to say that the key is right: {_came_again(judged)} within"
+                f" {span(judged.seconds)}, and {ENOUGH_REPEATS} times within"
                 f" {span(ENOUGH_SECONDS)} would be enough. Nothing is known to be wrong."
             )
             yield (
@@ -251,6 +251,10 @@ def _so_lines(report: Report) -> Iterator[str]:
         yield f"{others} under another key, and do not count here."
     if observed.deliveries:
         yield _NOT_ALL
+
+
+def _came_again(judged: Judged) -> str:
+    return f"ids came again {judged.repeats:,} times" if judged.repeats else "no id came again"
 
 
 def _why_nothing(route: Route) -> str:

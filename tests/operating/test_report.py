@@ -95,7 +95,8 @@ duplicates  3 concurrent, 312 retry, 40 redrive
             the consumer took 340 of them as well: what it did, it did twice, as
             for evt_of_taken_again
 
-enforcing   12,345 forwarded, and 20 once more after a failure, 5 of them marked
+enforcing   12,345 forwarded
+            20 forwarded once more after a failure, 5 of them marked
             352 answered by the gateway, and not forwarded
             3 made to wait for another one's result, not to run beside it
             10 forwarded unprotected: no id, or no store
@@ -297,3 +298,35 @@ async def test_what_cannot_be_told_ends_with_the_usual_codes(
     )
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
     assert "cannot be asked" in await refused("report", "--route", "orders", code=3)
+
+
+BATCHES: Notes = [
+    (What.BATCH, "new", 8),
+    (What.BATCH, "mixed", 14),
+    (What.BATCH, "durable", 3),
+    (What.ITEM, "new", 32),
+    (What.ITEM, "durable", 30),
+    (What.ITEM, "unkeyed", 8),
+    (What.PASSED, "", 2),
+]
+OF_BATCHES = """\
+duplicates  in batches, by event: 32 new, 30 durable, 8 unkeyed
+
+enforcing   2 passed on: no events
+            14 batches of which some events were seen, and some new
+            8 batches forwarded
+            3 batches answered by the gateway: all in them was seen
+
+wrong       8 of 70 deliveries and items of batches had no usable id: they would
+            not be protected. Another kind of event may have its id elsewhere,
+            or none.
+"""
+
+
+async def test_of_batches_their_events_are_told(noted: Noted) -> None:
+    lines = "    batch: {items: json:/events, event_id: json:/id}\n"
+    await noted.notes(noted.route(lines), BATCHES)
+    ended = await run("report", "--route", "orders")
+    assert ended.exit_code == 1
+    assert OF_BATCHES in ended.stdout
+    assert "json:/id of each item" in ended.stdout
