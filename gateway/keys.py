@@ -141,7 +141,7 @@ class KeyStore:
 
         Raises OSError when the file cannot be read, ValueError when no key can be had from it.
         """
-        if not place.startswith("https://"):
+        if not place.lower().startswith("https://"):
             return Fixed(_from_file(place))
         published = self._published.get(place)
         if published is None:

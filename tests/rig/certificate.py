@@ -1,4 +1,4 @@
-"""A certificate for localhost that nobody signed but itself."""
+"""A certificate that nobody signed but itself."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cryptography.x509.oid import NameOID
 LONG_AGO, FAR_AHEAD = datetime(2020, 1, 1, tzinfo=UTC), timedelta(days=36_500)
 
 
-def self_signed(directory: Path) -> tuple[Path, Path]:
-    """PEM files of certificate and key."""
+def self_signed(directory: Path, host: str = "localhost") -> tuple[Path, Path]:
+    """PEM files of a host's certificate and key."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -26,7 +26,7 @@ def self_signed(directory: Path) -> tuple[Path, Path]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(LONG_AGO)
         .not_valid_after(LONG_AGO + FAR_AHEAD)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
