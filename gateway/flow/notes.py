@@ -243,7 +243,7 @@ def _key(found: Found) -> EventKey | None:
 
 def _items(told: Verdict, found: Found, taken: Event | None) -> Iterator[tuple[Verdict, int]]:
     """What the items of a batch turned out to be."""
-    if isinstance(found, Missing) and found.items and told is Verdict.UNKEYED:
+    if isinstance(found, Missing) and found.items:
         yield Verdict.UNKEYED, found.items
     if not isinstance(found, Event) or found.batch is None:
         return

@@ -259,7 +259,7 @@ async def test_a_slow_consumers_batch_is_stored_while_it_is_forwarded(
 async def test_a_late_failure_leaves_the_batch_to_the_inbox(make_world: MakeWorld) -> None:
     world = make_world(batch=WHOLE, acknowledge_after=0.01)
     await bring(world, "seen")
-    gate = Gate(says(500))
+    gate = Gate(Unreached("refused"))
     world.consumer.answers(gate, says(200))
     assert await bring(world, "seen", "a") == STORED
     gate.open()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.answer import Duplicate, Verdict
+from gateway.core.batch import key_of
 from gateway.core.claim import State
+from gateway.core.event import EventKey, Part
 from gateway.core.inbox import EntryState
 from gateway.core.route import Mode, OnDoubt, OnStale
 from tests.flow.batched import (
@@ -15,6 +17,7 @@ from tests.flow.batched import (
     claim,
     entries,
     hold,
+    key,
     sent,
     states,
 )
@@ -22,11 +25,17 @@ from tests.flow.consumer import says
 from tests.flow.told import STORED
 from tests.flow.world import MakeWorld, World, answered
 
-OWED, COMPLETED, RELEASED = State.STORED, State.COMPLETED, State.RELEASED
+COMPLETED, RELEASED = State.COMPLETED, State.RELEASED
 
 
 def kinds(world: World) -> list[EntryState]:
     return [entry.state for entry in entries(world)]
+
+
+def held(world: World) -> EventKey:
+    rows = world.shop.claims.entries.values()
+    (offer,) = (row.offer for row in rows if row.entry.state is EntryState.HELD)
+    return offer.key
 
 
 @pytest.mark.parametrize("mode", [Mode.FORWARD, Mode.INBOX])
@@ -52,7 +61,22 @@ async def test_a_mixed_batch_that_would_go_whole_waits_for_a_person_where_doubt_
         assert await bring(world, "a", "b") == STORED
         await world.settled()
         assert sent(world) == [["a"]]
-        assert EntryState.HELD in kinds(world)
+        world.shop.claims.redrive(held(world))
+        await world.work()
+        assert sent(world) == [["a"], ["a", "b"]]
+        assert world.consumer.last.marked
+
+
+async def test_a_persons_order_for_an_entry_of_a_batch_is_none_for_the_next_delivery(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER, on_doubt=OnDoubt.HOLD)
+    world.consumer.answers(says(500), says(200))
+    await bring(world, "a", "b")
+    batch_key = key_of([Part(key("a"), 0), Part(key("b"), 0)])
+    world.shop.claims.orders.add((batch_key.digest, 1))
+    assert await bring(world, "a", "b") == STORED
+    assert kinds(world) == [EntryState.HELD]
 
 
 async def test_an_observer_forwards_each_batch_as_it_came_and_claims_its_items(
