@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.core.claim import (
@@ -107,6 +109,25 @@ def test_a_live_claim_of_somebody_else_is_held_and_stays_as_it_is(fingerprint: i
     row, told = arrive(before, ask(fingerprint=fingerprint), NOW)
     assert row is before
     assert told == Held(same_body=fingerprint == SAME, now=NOW)
+
+
+@pytest.mark.parametrize("event_id", ["evt_1", "evt_2", None])
+@pytest.mark.parametrize("state", [State.CLAIMED, State.COMPLETED, State.STORED])
+def test_another_event_of_one_operation_is_told_apart_where_ids_are_kept(
+    state: State, event_id: str | None
+) -> None:
+    before = claimed() if state is State.CLAIMED else at_rest(state)
+    _, told = arrive(replace(before, event_id=event_id), ask(), NOW)
+    assert isinstance(told, Seen | Held)
+    assert told.same_event is (event_id != "evt_2")
+
+
+def test_the_event_that_takes_an_operation_over_is_remembered_instead() -> None:
+    row, _ = arrive(replace(at_rest(State.RELEASED), event_id="evt_0"), ask(), NOW)
+    assert row.event_id == KEY.event_id
+    completed, _ = settle(row, Settlement(KEY, "orders", MINE, SAME, C), NOW)
+    assert completed is not None
+    assert completed.event_id == KEY.event_id
 
 
 def test_the_same_call_again_finds_its_own_claim_and_changes_nothing() -> None:
