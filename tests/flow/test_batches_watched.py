@@ -95,6 +95,16 @@ async def test_an_observer_forwards_each_batch_as_it_came_and_claims_its_items(
     assert world.counted["event", None] == 3
 
 
+async def test_an_observer_has_nothing_to_settle_of_a_batch_that_is_completed(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER, mode=Mode.OBSERVE)
+    await bring(world, "a", "b")
+    await world.settled()
+    await bring(world, "b", "a")
+    assert world.recorder.pending == 0
+
+
 async def test_an_observer_settles_what_it_won_and_only_success_for_others(
     make_world: MakeWorld,
 ) -> None:
