@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,10 @@ from gateway.core.answer import Answered, Reason, Rejected, Verdict
 from gateway.core.claim import State
 from gateway.core.event import Delivery
 from gateway.core.route import Mode
+from gateway.flow.forward import Sender
+from gateway.flow.guard import Guard
+from gateway.flow.modes import wire
+from gateway.flow.reach import Reach
 from tests.flow.consumer import Gate, says
 from tests.flow.seals import NAME, RESIGNED, SECRETS, TOLERANCE, Seals, sealed
 from tests.flow.world import EPOCH, MakeWorld, answered, delivery
@@ -175,3 +180,22 @@ async def test_a_check_that_takes_its_time_keeps_nobody_else_waiting(
     assert isinstance(other, Answered)
     world.verifier.gate.set()
     assert answered(await waiting).verdict is Verdict.FIRST
+
+
+@pytest.mark.parametrize("each", [True, False])
+async def test_a_forged_delivery_is_a_line_only_where_every_delivery_is_one(
+    signed: MakeWorld, caplog: pytest.LogCaptureFixture, each: bool
+) -> None:
+    caplog.set_level("INFO", "gateway")
+    world = signed()
+    assert isinstance(world.receiver, Guard)
+    shared = replace(world.shared, log_deliveries=each)
+    sender = Sender(
+        world.route, world.consumer, (), world.counted, world.clock,
+        Reach(world.route, world.clock), None, world.epoch,
+    )  # fmt: skip
+    receiver, _ = wire(world.route, sender, None, world.verifier, shared)
+    await receiver.receive(forged())
+    lines = [(line.message, line.__dict__.get("flaw")) for line in caplog.records]
+    assert lines == ([("signature_invalid", "wrong"), ("delivery", None)] if each else [])
+    assert not [line for line in caplog.records if "guessed" in str(line.__dict__)]
