@@ -110,9 +110,10 @@ class Observations:
         if self._clock() - self._series.began > SERIES_LASTS:
             self._begin_another()
         try:
-            if self._ended is not None:
-                await self._store(self._ended)
-                self._ended = None
+            if (ended := self._ended) is not None:
+                await self._store(ended)
+                # The last call of a process may overlap with the loop's, and a reload with both.
+                self._ended = None if self._ended is ended else self._ended
                 await self._forget()
             await self._store(self._series)
         except StoreAway as away:

@@ -20,12 +20,13 @@ class Notebook:
         self.old = 0
         self.forgot: list[int] = []
         self.asked = asyncio.Event()
-        self.answers = asyncio.Event()
-        self.answers.set()
+        self.gates: list[asyncio.Event] = []
+        """What the next calls wait for, one each."""
 
     async def note(self, series: int, noted: Sequence[Noted]) -> None:
         self.asked.set()
-        await self.answers.wait()
+        if self.gates:
+            await self.gates.pop(0).wait()
         if self.away:
             raise StoreAway("away")
         for one in noted:

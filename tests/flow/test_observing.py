@@ -252,12 +252,33 @@ async def test_what_a_reload_changes_is_noted_in_a_series_of_its_own(world: Worl
 async def test_what_is_noted_while_a_series_is_stored_is_stored_next(world: World) -> None:
     await world.deliver("evt_1")
     await world.settled()
-    world.notebook.answers.clear()
+    gate = asyncio.Event()
+    world.notebook.gates = [gate]
     storing = asyncio.ensure_future(world.observations.keep_once())
     await world.notebook.asked.wait()
     await world.deliver("evt_2")
-    world.notebook.answers.set()
+    gate.set()
     await storing
+    assert (await noted(world))[What.NEW, ""] == 2
+
+
+async def test_two_that_store_at_once_lose_no_series_that_a_reload_ends_meanwhile(
+    world: World,
+) -> None:
+    """The loop, and the end of the process."""
+    await world.deliver("evt_1")
+    world.receiver = world.receiving(replace(world.route, lease=98.0))
+    first, second = asyncio.Event(), asyncio.Event()
+    world.notebook.gates = [first, second]
+    storing = [asyncio.ensure_future(world.observations.keep_once()) for _ in range(2)]
+    while world.notebook.gates:
+        await asyncio.sleep(0)
+    first.set()
+    await storing[0]
+    await world.deliver("evt_2")
+    world.receiver = world.receiving(replace(world.route, lease=99.0))
+    second.set()
+    await storing[1]
     assert (await noted(world))[What.NEW, ""] == 2
 
 
