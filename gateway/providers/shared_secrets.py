@@ -11,7 +11,7 @@ from dataclasses import replace
 from gateway.providers.derivation import fault_of, standard
 from gateway.providers.mac import Mac, Older, scheme_of
 from gateway.providers.scheme import Scheme, any_secret
-from gateway.providers.signing import Encoding
+from gateway.providers.signing import Encoding, plain
 from gateway.providers.stamps import Stamp, Unit
 
 _SIGNED_AT = "{time}.{body}"
@@ -91,7 +91,7 @@ DATED = (
         headers=("webhook-signature",),
         signed=("{webhook-id}.{time}.{body}",),
         stamp=Stamp(Unit.SECONDS, ("webhook-timestamp",)),
-        key=str.encode,
+        key=plain,
         fault=any_secret,
         proof="standardwebhooks 1.1, used as bigcommerce/docs shows it",
     ),
