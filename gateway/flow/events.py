@@ -42,17 +42,23 @@ class Event(NamedTuple):
     @property
     def parts(self) -> tuple[Part, ...]:
         """Of a batch: what it is claimed by."""
+        if not self.items:
+            return ()
         return tuple(item.part for item in self.items if item.part is not None)
 
     @property
     def types(self) -> tuple[str | None, ...]:
         """Those of the events that it carries."""
-        return tuple(item.event_type for item in self.items) or (self.event_type,)
+        if not self.items:
+            return (self.event_type,)
+        return tuple(item.event_type for item in self.items)
 
     @property
     def times(self) -> tuple[str | None, ...]:
         """The same of their own times."""
-        return tuple(item.event_time for item in self.items) or (self.event_time,)
+        if not self.items:
+            return (self.event_time,)
+        return tuple(item.event_time for item in self.items)
 
     def asks(self, route: Route) -> list[Ask]:
         """What it asks of the claims: one for itself, or one for each of its items."""
