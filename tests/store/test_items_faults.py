@@ -10,6 +10,8 @@ from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core.claim import Ending, Held, Settled, State, StoreAway, Won
 from gateway.core.inbox import EntryEnding, EntryState
+from gateway.store.deliveries import columns
+from gateway.store.queries import read
 from tests.fault_proxy import FaultProxy, Wire
 from tests.rig.deadline import eventually
 from tests.store.batches import (
@@ -21,7 +23,17 @@ from tests.store.batches import (
     states,
 )
 from tests.store.lost import with_a_lost_reply
-from tests.store.stores import PATIENCE, Stores, claim, entry, fresh_ask, lapse, lapse_entry
+from tests.store.statements import WAIT
+from tests.store.stores import (
+    PATIENCE,
+    Stores,
+    claim,
+    entry,
+    fresh_ask,
+    lapse,
+    lapse_entry,
+    waiting_for_a_lock,
+)
 
 
 @pytest.mark.row(9)
@@ -54,6 +66,25 @@ async def test_a_take_over_of_items_whose_reply_was_lost_is_not_made_twice(
     assert store.sizes("take_over") == [2]
     found = [await claim(sql, key) for key in keys]
     assert [row and row.attempt for row in found] == [2, 2, 1]
+
+
+async def test_a_take_over_of_items_that_was_lost_before_it_took_effect_stays_undecided(
+    stores: Stores, sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    keys = fresh_items(2)
+    released = asks_for(keys[:1])
+    await store.arrive_all(released)
+    await store.inner.settle(ending_of(released, Ending.RELEASE))
+    async with other.transaction():
+        await other.execute("select from dedup.claims for update")
+        asked = asyncio.ensure_future(store.arrive_all(asks_for(keys), PATIENCE))
+        pid = await eventually(lambda: waiting_for_a_lock(sql), within=PATIENCE)
+        await sql.execute("select pg_terminate_backend($1)", pid)
+        with pytest.raises(StoreAway, match="not known whether") as away:
+            await asked
+    assert away.value.undecided
+    assert await states(sql, keys) == [(State.RELEASED, False), (State.CLAIMED, False)]
 
 
 @pytest.mark.row(13)
@@ -97,6 +128,34 @@ async def test_a_batch_that_was_stored_although_the_reply_was_lost_is_stored_onc
     kept = await entry(sql, offer.key)
     assert kept is not None
     assert (kept.state, kept.attempt, kept.token) == (EntryState.LEASED, 1, offer.token)
+
+
+async def test_storing_a_batch_that_waits_for_its_own_first_try_is_told_what_that_did(
+    stores: Stores, wire: FaultProxy, sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    """The second looked before the first was done, so it sees no entry of its own."""
+    store = await stores.open(wire.proxied)
+    asks = asks_for(fresh_items(2))
+    await store.arrive_all(asks)
+    offer = offer_of(asks)
+    parts = sorted(offer.items, key=lambda part: part.key.digest)
+    async with other.transaction():
+        await other.fetch(  # the first try, as if it had got through
+            read("items.sql")["store"].sql,
+            [UUID(part.key.digest) for part in parts],
+            [bytes([part.fingerprint]) for part in parts],
+            [part.key.event_id.encode() for part in parts],
+            UUID(offer.key.digest), 1, offer.token, b"l", 30.0, False, b"a", b"",
+            *columns(offer.delivery), WAIT,
+        )  # fmt: skip
+        wire.set(Wire.BLACK_HOLE)
+        asked = asyncio.ensure_future(store.store(offer, PATIENCE))
+        await asyncio.sleep(0)
+        wire.drop_all()
+        await eventually(lambda: store.errors["connection"], within=PATIENCE)
+        wire.set(Wire.PASS)
+        await eventually(lambda: waiting_for_a_lock(sql), within=PATIENCE)
+    assert await asked
 
 
 async def test_a_delivery_of_a_batch_whose_record_got_no_reply_is_recorded_once(
@@ -187,8 +246,9 @@ async def test_a_process_that_died_while_it_stored_left_nothing_of_it(
     assert await sql.fetch("select from dedup.entry_items") == []
 
 
-async def test_a_settlement_whose_half_is_lost_completes_what_others_hold_by_now(
-    stores: Stores, sql: asyncpg.Connection
+@pytest.mark.parametrize("completed", [False, True], ids=["held_by_others", "completed_by_others"])
+async def test_a_settlement_that_is_made_in_two_steps_tells_what_both_of_them_did(
+    completed: bool, stores: Stores, sql: asyncpg.Connection, other: asyncpg.Connection
 ) -> None:
     """The statement that settles is over, the one that completes finds a locked row and waits."""
     store = await stores.open()
@@ -196,21 +256,19 @@ async def test_a_settlement_whose_half_is_lost_completes_what_others_hold_by_now
     ours = asks_for(keys)
     await store.arrive_all(ours)
     await lapse(sql, keys[0])
-    theirs = fresh_ask(keys[0])
-    await store.arrive(theirs)
-    blocker = await asyncpg.connect(stores.dsn)
-    try:
-        async with blocker.transaction():
-            await blocker.execute(
-                "select from dedup.claims where key = $1 for update", UUID(keys[0].digest)
+    await store.arrive(fresh_ask(keys[0]))
+    async with other.transaction():
+        await other.execute(
+            "select from dedup.claims where key = $1 for update", UUID(keys[0].digest)
+        )
+        asked = asyncio.ensure_future(store.inner.settle(ending_of(ours, Ending.COMPLETE)))
+        await eventually(lambda: store.errors["lock"], within=PATIENCE)
+        if completed:
+            await other.execute(
+                "update dedup.claims set state = 'D', token = null, until = null where key = $1",
+                UUID(keys[0].digest),
             )
-            asked = asyncio.ensure_future(
-                asyncio.wait_for(store.inner.settle(ending_of(ours, Ending.COMPLETE)), PATIENCE)
-            )
-            await eventually(lambda: store.errors["lock"], within=PATIENCE)
-        assert await asked == Settled(True, True)
-    finally:
-        await blocker.close()
+    assert await asked == Settled(True, late=not completed)
     assert await states(sql, keys) == [
         (State.COMPLETED, True),
         (State.COMPLETED, False),
