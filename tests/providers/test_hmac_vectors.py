@@ -1,7 +1,8 @@
 """Published vectors, and such as the providers' own libraries in other languages accepted.
 
 The latter were made once with the version that is named, which refused it when the mark, the body
-or the secret was another. Jira's is Atlassian's, as many public tests quote its page. Where there is neither, a scheme has no proof and is shown as unverified.
+or the secret was another. Jira's is Atlassian's, as many public tests quote its page. Where there
+is neither, a scheme has no proof and is shown as unverified.
 """
 
 from __future__ import annotations
