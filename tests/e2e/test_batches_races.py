@@ -19,7 +19,7 @@ from tests.rig.world import World, fresh
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ROUNDS = 15
+ROUNDS = 8
 # Longer than eleven takes: what is looked at is who comes through, not how soon.
 PROMISE = {"timeout": "30s", "retry_horizon": "1h", "redrive_window": "1h"}
 RETRY = {"base": "50ms", "cap": "200ms", "give_up": "1h"}
