@@ -134,9 +134,7 @@ def advice(settings: RouteSettings, here: Path, *, keep_ids: bool) -> Iterator[F
         yield Fault((*here, "operation_key"), message, remedy)
     mixed = senders.batch(settings)
     if mixed and mixed.on_mixed is OnMixed.WHOLE and settings.on_doubt is OnDoubt.HOLD:
-        message = (
-            "a mixed batch that is forwarded whole may double without any doubt to hold it for"
-        )
+        message = "a mixed batch that would go whole waits for a person, its new items with it"
         yield Fault((*here, "on_doubt"), message, "write resign: true, so that only new items go")
 
 
