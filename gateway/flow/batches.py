@@ -87,7 +87,7 @@ class Batches:
             found = await self._ask(asked, differing)
             took_over = took_over or _took_over(found)
             if asked is not event and not _held(found):  # nobody waits between the two
-                found = await self._ask(event, differing)
+                found = await self._ask_on(event, differing)
                 took_over = took_over or _took_over(found)
             held = _held(found)
             if not held:
@@ -110,6 +110,13 @@ class Batches:
             if self._notes.differs(event, arrival):
                 differing.add(ask.key.digest)
         return list(zip(event.items, arrivals, strict=True))
+
+    async def _ask_on(self, event: Event, differing: set[bytes]) -> Found:
+        """The same while some of them may be held already, whatever the store did now."""
+        try:
+            return await self._ask(event, differing)
+        except StoreAway as away:
+            raise StoreAway(str(away), undecided=True) from None
 
     async def _give_back(self, event: Event, found: Found, lease_end: float) -> None:
         """Raises StoreAway; then it goes on in the background."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from gateway.core.answer import Answered, Busy, Duplicate, Reason, Rejected, Verdict
-from gateway.core.claim import Ending, State
+from gateway.core.claim import Arrival, Ask, Ending, State, StoreAway, Won
 from gateway.core.outcome import Outcome
 from gateway.core.retention import Shape
 from tests.fakes import MemoryClaims
@@ -115,6 +116,32 @@ async def test_what_cannot_be_given_back_at_once_is_given_back_later(world: Worl
     world.shop.settle_away = False
     await eventually(lambda: states(world, "a") == [RELEASED], within=4)
     assert not claim(world, "a").doubtful
+
+
+class Flickering(Shop):
+    """A store that is away for the whole of a batch once it has been asked for a part of it."""
+
+    was_asked_for_less = False
+
+    async def arrive_all(self, asks: Sequence[Ask], *, within: float) -> list[Arrival]:
+        if self.was_asked_for_less and len(asks) > 1:
+            raise StoreAway("away")
+        arrivals = await super().arrive_all(asks, within=within)
+        self.was_asked_for_less = isinstance(arrivals[0], Won) and len(asks) == 1
+        return arrivals
+
+
+async def test_what_was_busy_and_then_won_is_given_back_when_the_store_goes_away(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER, promise=None, shop=Flickering(MemoryClaims()))
+    token = await hold(world, "b")
+    waiting = bringing(world, "a", "b")
+    await eventually(lambda: states(world, "a") == [RELEASED], within=4)
+    await end(world, token, Ending.RELEASE, "b")
+    assert isinstance(await waiting, Rejected)
+    await eventually(lambda: states(world, "a", "b") == [RELEASED] * 2, within=4)
+    assert not claim(world, "b").doubtful
 
 
 async def test_batches_that_differ_in_what_has_no_id_never_stand_in_for_each_other(
