@@ -225,9 +225,11 @@ class World:
 
     async def end(self) -> None:
         """Raises what work in the background has raised."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:  # what is cancelled may begin something with the slot that it leaves
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # so that they are discarded
         for failure in self.failures:
             raise failure
 
