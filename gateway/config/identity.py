@@ -129,7 +129,7 @@ def advice(settings: RouteSettings, here: Path, *, keep_ids: bool) -> Iterator[F
         remedy = "leave it out for the preset's, or write where the event's own id is"
         yield Fault((*here, *path), message, remedy)
     if settings.operation_key and not keep_ids:
-        message = "without store.keep_ids a repeated event looks like another of its operation"
+        message = "without store.keep_ids another event of an operation looks like a repeated one"
         remedy = "write keep_ids: true, or take both as one in metrics and claims show"
         yield Fault((*here, "operation_key"), message, remedy)
     mixed = senders.batch(settings)
