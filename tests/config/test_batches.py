@@ -143,7 +143,7 @@ def test_an_operation_key_is_beside_the_id(read: Read) -> None:
 def test_an_operation_key_without_kept_ids_is_a_warning(read: Read) -> None:
     text = without_id("event_id: json:/id", "operation_key: json:/order")
     (said,) = read(text.replace("./data}", "./data, keep_ids: false}")).warnings
-    assert "routes.0.operation_key: without store.keep_ids a repeated event" in said
+    assert "routes.0.operation_key: without store.keep_ids another event of an" in said
 
 
 def test_holding_doubts_of_batches_that_go_whole_is_a_warning(read: Read) -> None:
