@@ -5,13 +5,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection
 
-from gateway.core.spans import Pointer, blanked
+from gateway.core.spans import Pointer, lacking
 
 
 def fingerprint(body: bytes, per_attempt: Collection[Pointer] = ()) -> int:
     """Eight bits that nearly always change when the body does, 0 to 255.
 
-    `per_attempt`: members of a JSON body that change with every attempt, and are left out.
+    `per_attempt`: members of a JSON body that change with every attempt, or come with some of them
+    only, and are left out.
     """
     return zlib.crc32(lasting(body, per_attempt)) & 0xFF
 
@@ -21,6 +22,6 @@ def lasting(body: bytes, per_attempt: Collection[Pointer]) -> bytes:
     if not per_attempt:
         return body
     try:
-        return blanked(body.decode("utf-8"), per_attempt).encode()
+        return lacking(body.decode("utf-8"), per_attempt).encode()
     except ValueError:  # no UTF-8, no JSON, a lone surrogate
         return body

@@ -65,14 +65,41 @@ def with_only(text: str, lists: Iterable[Series], kept: Collection[Span]) -> str
     return "".join([*pieces, text[at:]])
 
 
-def blanked(text: str, pointers: Iterable[Pointer]) -> str:
-    """The text with nothing where the values at the pointers are. Raises Unreadable."""
-    pieces, at = [], 0
-    for span in sorted(span for pointer in pointers for span in values(text, pointer)):
-        if span.start >= at:  # else inside one that is gone already
-            pieces.append(text[at : span.start])
-            at = span.end
-    return "".join([*pieces, text[at:]])
+def lacking(text: str, pointers: Iterable[Pointer]) -> str:
+    """The text without the members at the pointers: as if they had never been written.
+
+    Elements of lists lose their value only, for the place of the others is theirs. Raises
+    Unreadable.
+    """
+    for pointer in pointers:
+        cuts = _read(_cuts(text, pointer))
+        for cut in sorted(cuts, reverse=True):
+            text = text[: cut.start] + text[cut.end :]
+    return text
+
+
+def _cuts(text: str, pointer: Pointer) -> Iterator[Span]:
+    *outer, last = pointer
+    for parent in _walk(text, _skip(text, 0), tuple(outer)):
+        if text[parent] == "{":
+            members = list(_members(text, parent))
+            if [member.name for member in members].count(last) == 1:
+                yield _cut(text, parent, members, last)
+        else:
+            yield from (Span(at, _end(text, at)) for at in _walk(text, parent, (last,)))
+
+
+def _cut(text: str, parent: int, members: list[_Member], name: str) -> Span:
+    """With the separator before it; with that after it where it is the first."""
+    before = parent + 1
+    for place, member in enumerate(members):
+        if member.name != name:
+            before = member.end
+        elif place == 0 and len(members) > 1:
+            return Span(member.start, members[1].start)
+        else:
+            return Span(member.start if place == 0 else before, member.end)
+    raise AssertionError("it was among them")
 
 
 def _inside(text: str, one: Series, kept: Collection[Span]) -> str:
@@ -101,7 +128,7 @@ def _walk(text: str, at: int, pointer: Pointer) -> Iterator[int]:
         return
     step, rest = pointer[0], pointer[1:]
     if text[at] == "{":
-        places = [place for name, place in _members(text, at) if name == step]
+        places = [member.value for member in _members(text, at) if member.name == step]
         if len(places) == 1:
             yield from _walk(text, places[0], rest)
     elif text[at] == "[":
@@ -110,14 +137,25 @@ def _walk(text: str, at: int, pointer: Pointer) -> Iterator[int]:
                 yield from _walk(text, element.start, rest)
 
 
-def _members(text: str, at: int) -> Iterator[tuple[str, int]]:
-    """Name and place of the value of each member of the object at `at`."""
+class _Member(NamedTuple):
+    """A member of an object: where its name begins, its value begins, and it ends."""
+
+    name: str
+    start: int
+    value: int
+    end: int
+
+
+def _members(text: str, at: int) -> Iterator[_Member]:
+    """Those of the object at `at`."""
     at = _skip(text, at + 1)
     while text[at] != "}":
+        start = at
         name, at = _value_at(text, at)
-        at = _skip(text, _skip(text, at) + 1)
-        yield name, at
-        at = _next(text, _end(text, at), "}")
+        value = _skip(text, _skip(text, at) + 1)
+        end = _end(text, value)
+        yield _Member(name, start, value, end)
+        at = _next(text, end, "}")
 
 
 def _series(text: str, at: int) -> Series:

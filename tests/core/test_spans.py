@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.spans import Pointer, Unreadable, blanked, series, values, with_only
+from gateway.core.spans import Pointer, Unreadable, lacking, series, values, with_only
 
 BLANKS = st.text(" \t\r\n", max_size=3)
 PLAIN = st.one_of(
@@ -137,10 +137,31 @@ def test_depth_is_unreadable_and_does_not_end_the_process() -> None:
         series("[" * 100_000, ())
 
 
-def test_values_are_blanked_wherever_they_are() -> None:
-    text = '{"at":1,"x":{"at":2,"n":[{"at":3},{"at":4}]}}'
+def test_members_are_left_out_wherever_they_are() -> None:
+    text = '{"at":1,"x":{"at":2,"n":[{"at":3},{"b": 0, "at":4 , "c":[]}]}}'
     assert [text[a:b] for a, b in values(text, ("x", "n", "*", "at"))] == ["3", "4"]
-    assert blanked(text, [("at",), ("x", "n", "*", "at")]) == (
-        '{"at":,"x":{"at":2,"n":[{"at":},{"at":}]}}'
+    assert lacking(text, [("at",), ("x", "n", "*", "at")]) == (
+        '{"x":{"at":2,"n":[{},{"b": 0 , "c":[]}]}}'
     )
-    assert blanked(text, [("x",), ("x", "at")]) == '{"at":1,"x":}'
+    assert lacking(text, [("x",), ("x", "at")]) == '{"at":1}'
+    assert lacking('{"n":[1, 2]}', [("n", "0")]) == '{"n":[, 2]}'
+    assert lacking('{"at":1,"at":2}', [("at",)]) == '{"at":1,"at":2}'
+
+
+@given(
+    members=st.dictionaries(st.text(max_size=3), st.integers() | st.lists(st.text(max_size=2))),
+    place=st.integers(0, 9),
+    indent=st.none() | st.just(1),
+    value=st.integers() | st.just({"at": 1}),
+)
+def test_a_member_that_only_some_attempts_have_leaves_no_trace(
+    members: dict[str, object], place: int, indent: int | None, value: object
+) -> None:
+    members.pop("at", None)
+    pairs = list(members.items())
+    pairs.insert(place, ("at", value))
+    without, with_it = ({"in": [dict(one)]} for one in (members, pairs))
+    cut = lacking(json.dumps(with_it, indent=indent), [("in", "*", "at")])
+    assert json.loads(cut) == without
+    if members:  # an empty object is written apart from others
+        assert cut == json.dumps(without, indent=indent)

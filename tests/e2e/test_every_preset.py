@@ -112,10 +112,6 @@ def assert_heard(reply: sender.Reply, said: Said) -> None:
         assert reply.header(name) == value, name
 
 
-def test_there_is_a_sample_of_every_preset() -> None:
-    assert samples.names() == list(NAMES)
-
-
 @pytest.mark.parametrize("name", KEEPING)
 async def test_a_retry_is_recognised_and_told_what_its_provider_wants_to_hear(
     post: Post, name: str
