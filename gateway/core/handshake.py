@@ -33,9 +33,11 @@ class Condition:
 
     def holds(self, reading: Reading) -> bool:
         """Whether a request is so."""
+        if self.absent:
+            return reading.lacks(self.where)
         found = reading.text(self.where)
-        if self.absent or found is None:
-            return self.absent and found is None
+        if found is None:
+            return False
         return self.equals is None or hmac.compare_digest(_bytes(found), _bytes(self.equals))
 
 

@@ -22,8 +22,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
-from urllib.parse import parse_qsl
 
+from gateway.core import form
 from gateway.core.document import Document, Parse, is_out_of_proportion, parse_plainly
 from gateway.core.event import Delivery, EventKey
 from gateway.core.location import (
@@ -42,8 +42,6 @@ from gateway.core.location import (
 
 # An inflated copy is only ever read for the id, so it needs no more room than a large plain body.
 INFLATE_LIMIT = 25 * 2**20
-# A form with more fields than this is an attack on the parser, not an event.
-MOST_FIELDS = 10_000
 # Characters of a scope whose beginning of a digest is remembered: mostly the route's name.
 LONGEST_REMEMBERED = 256
 # Tells the print of a recipe by operation from that of one whose ids are read at the same places.
@@ -133,6 +131,10 @@ class Reading:
         """A value for people (an event's type, its time): like an id, but fractions count too."""
         found = self._find(location, fractions=True)
         return found if isinstance(found, str) else None
+
+    def lacks(self, location: Location) -> bool:
+        """Whether there is nothing at all: two values, or another spelling, are something."""
+        return isinstance(self._find(location, fractions=True), Missing)
 
     def json_text(self) -> str | None:
         """The JSON body as text; None where it is no JSON, or would take too much memory."""
@@ -225,11 +227,11 @@ class Reading:
 
     def _form_pairs(self) -> list[tuple[str, str]]:
         if self._form is None:
-            self._form = _pairs(self._plain_body())
+            self._form = form.fields(self.delivery, self._plain_body())
         return self._form
 
     def _query_pairs(self) -> list[tuple[str, str]]:
-        return _pairs(self.delivery.target.partition("?")[2].encode("latin-1"))
+        return form.pairs(self.delivery.target.partition("?")[2].encode("latin-1"))
 
 
 def digest(scope: Iterable[str], parts: Iterable[str]) -> bytes:
@@ -266,18 +268,6 @@ def _sha256(found: str | Missing | Conflicting) -> str | Missing | Conflicting:
 def _encode(text: str) -> bytes:
     # JSON can spell lone surrogates, which UTF-8 proper cannot carry; such ids must still differ.
     return text.encode("utf-8", "surrogatepass")
-
-
-def _pairs(encoded: bytes) -> list[tuple[str, str]]:
-    # surrogateescape keeps values that are no UTF-8 apart from each other.
-    raw = encoded.decode("utf-8", "surrogateescape")
-    try:
-        return parse_qsl(
-            raw, keep_blank_values=True, encoding="utf-8", errors="surrogateescape",
-            max_num_fields=MOST_FIELDS,
-        )  # fmt: skip
-    except ValueError:
-        return []
 
 
 def _only(pairs: list[tuple[str, str]], name: str, where: str) -> str | Missing | Conflicting:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from gateway.core.batch import MOST_ITEMS
 from gateway.core.document import is_out_of_proportion
 from gateway.core.event import Delivery
 from gateway.core.signature import Checked, Flaw, Invalid, Signature, Valid
@@ -63,6 +64,8 @@ def read(delivery: Delivery) -> list[Signed] | None:
         mark = said[_OF_THE_WHOLE]
         whole = Signed((mark,), (delivery.body,))
         return [whole] if _MARK.fullmatch(mark.decode("latin-1")) else None
+    if delivery.header(b"content-encoding") is not None:
+        return None  # what is read of it for the id would be other bytes
     signed = [_item(entry) for entry in _entries(delivery.body)]
     return None if None in signed else [one for one in signed if one is not None]
 
@@ -71,13 +74,18 @@ def _entries(body: bytes) -> list[object]:
     if is_out_of_proportion(body):
         return []
     try:
+        # As strictly as the id is read: other encodings, or a mark before the text, are no JSON.
         found = json.loads(
-            body, object_pairs_hook=_once_each, parse_int=str, parse_float=str, parse_constant=str
+            body.decode("utf-8"),
+            object_pairs_hook=_once_each,
+            parse_int=str,
+            parse_float=str,
+            parse_constant=str,
         )
     except (ValueError, RecursionError):
         return []
     entries = found.get("notificationItems") if isinstance(found, dict) else None
-    return entries if isinstance(entries, list) else []
+    return entries if isinstance(entries, list) and len(entries) <= MOST_ITEMS else []
 
 
 def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -29,9 +29,9 @@ def braintree(delivery: Delivery) -> Signed | None:
     if payload is None or signature is None or not _PAYLOAD.fullmatch(payload):
         return None
     marks = tuple(found[1].encode() for found in _PAIR.finditer(signature))
-    text = payload.encode()
-    # Braintree's library tries the second too: frameworks trim what they read from a form.
-    return Signed(marks, (text, text + b"\n"), None, "sha1") if 0 < len(marks) <= 16 else None
+    # The payload as it came, and nothing else: the id is made of it, and a second spelling that is
+    # believed too would be a second event.
+    return Signed(marks, (payload.encode(),), None, "sha1") if 0 < len(marks) <= 16 else None
 
 
 def mailgun(delivery: Delivery) -> Signed | None:

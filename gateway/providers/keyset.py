@@ -150,6 +150,19 @@ def _from_json(content: bytes) -> Keys:
     return tuple(key for one in written if (key := _from_jwk(one)) is not None)
 
 
+# What the library says of a member that is missing, of another type, or of a kind that it knows
+# only half of. One odd key must not take away the others of its set.
+_NO_KEY = (
+    jwt.PyJWTError,
+    UnsupportedAlgorithm,
+    ValueError,
+    TypeError,
+    AttributeError,
+    KeyError,
+    NotImplementedError,
+)
+
+
 def _from_jwk(written: Any) -> Key | None:
     """None for what is no key for us: RFC 7517 wants a set to be read past such ones."""
     if not isinstance(written, dict) or written.get("use", "sig") != "sig":
@@ -160,7 +173,7 @@ def _from_jwk(written: Any) -> Key | None:
         return None
     try:
         public = jwt.PyJWK(written).key
-    except (jwt.PyJWTError, UnsupportedAlgorithm, ValueError, TypeError, AttributeError):
+    except _NO_KEY:
         return None
     return Key(public, kid, algorithm) if _is_usable(public) else None
 

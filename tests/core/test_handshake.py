@@ -181,3 +181,34 @@ def test_whatever_is_asked_gets_an_answer_or_none(text: str, secret: str) -> Non
         for greeting in (PROVING, Greeting(200, "text/plain", text=location)):
             said = handshake.say(greeting, reading(body), secret.encode("utf-8", "ignore").decode())
             assert said is None or said.status == 200
+
+
+SPELT_TWICE = ((b"X-Topic", b"a"), (b"X-Topic", b"b"))
+SPELT_OTHERWISE = ((b"X_Topic", b"a"),)
+
+
+@pytest.mark.parametrize("lines", [((b"X-Topic", b"a"),), SPELT_TWICE, SPELT_OTHERWISE])
+def test_a_line_that_a_consumer_may_read_is_not_absent(lines: RawHeaders) -> None:
+    lacking = Condition(Header("X-Topic"), absent=True)
+    assert lacking.holds(reading())
+    assert not lacking.holds(reading(headers=lines))
+
+
+FORM = (b"Content-Type", b"application/x-www-form-urlencoded; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    ("body", "lines", "is_form"),
+    [
+        (b"command=/go&a=1", (), True),
+        (b"command=/go&a=1", (FORM,), True),
+        (b'{"url":"https://x.example/?a=1&command=go"}', (), False),
+        (b' \n["&command=go"]', (FORM,), False),
+        (b"text&command=go", ((b"Content-Type", b"text/plain"),), False),
+        (b"command=go&" + b"%41" * 400_000, (FORM,), False),
+    ],
+)
+def test_what_a_body_quotes_makes_no_form_of_it(
+    body: bytes, lines: RawHeaders, is_form: bool
+) -> None:
+    assert Condition(Form("command")).holds(reading(body, headers=lines)) is is_form

@@ -9,9 +9,9 @@ import zlib
 import pytest
 
 from gateway.core.event import EventKey
+from gateway.core.form import MOST_FIELDS
 from gateway.core.keying import (
     INFLATE_LIMIT,
-    MOST_FIELDS,
     Conflicting,
     Missing,
     Reading,

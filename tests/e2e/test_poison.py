@@ -44,8 +44,9 @@ async def test_an_event_that_kills_its_workers_ends_dead_and_the_others_are_deli
             await world.database.lapse_all()
             if death == DEATHS:
                 await world.database.execute(
-                    "update dedup.entries set since = since - interval '1 h' where attempt = $1",
-                    DEATHS,
+                    "update dedup.entries set since = since - interval '1 h'"
+                    " where event_id = convert_to($1, 'UTF8')",
+                    poison,
                 )
             await gateway.start()
         dead = await world.database.entry_becomes(poison, "dead")

@@ -103,7 +103,8 @@ async def test_any_of_braintrees_pairs_may_be_the_right_one() -> None:
     signature = signature_of("braintree", "other", "private")
     both = f"first|{'0' * 40}&second|{right}"
     assert await check(signature, braintree(both, "AAAA\n"), NOW) == Valid(1)
-    assert await check(signature, braintree(both, "AAAA"), NOW) == Valid(1)
+    # The id is made of the payload: a second spelling would be a second event.
+    assert await check(signature, braintree(both, "AAAA"), NOW) == WRONG
     assert await check(signature, braintree(both, "AAAB\n"), NOW) == WRONG
     assert await check(signature, braintree(f"second|{right}", "AAAA\n<"), NOW) == MISSING
     assert await check(signature, braintree(right, "AAAA\n"), NOW) == MISSING
@@ -201,3 +202,17 @@ async def test_another_value_of_a_header_that_contentful_signed_is_wrong() -> No
     assert await check(signature_of("contentful", "key"), changed, NOW) == WRONG
     sent = sign(signature_of("contentful", "key"), changed, NOW + 60)
     assert await check(signature_of("contentful", "key"), sent, NOW + 60) == Valid(0)
+
+
+@pytest.mark.parametrize("how", ["utf-16", "utf-8-sig", "packed"])
+async def test_a_body_of_adyens_that_is_read_otherwise_for_its_ids_is_not_believed(
+    how: str,
+) -> None:
+    one = batch(adyen())
+    signature = signature_of("adyen", KEY)
+    assert await check(signature, one, NOW) == Valid(0)
+    if how == "packed":
+        forged = one._replace(headers=(*one.headers, (b"Content-Encoding", b"gzip")))
+    else:
+        forged = one._replace(body=one.body.decode().encode(how))
+    assert isinstance(await check(signature, forged, NOW), Invalid)

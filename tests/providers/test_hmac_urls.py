@@ -137,6 +137,14 @@ async def test_twilio_covers_a_body_that_is_no_form_by_its_digest_in_the_query()
     assert await check(signature, right._replace(body=BODY + b" "), 0) == MISSING
     assert await check(signature, json_of_twilio(sha256(b"").hexdigest()), 0) == MISSING
     assert await check(signature, json_of_twilio(""), 0) == MISSING
+    # What the URL says of the body holds for every body, whatever it is called.
+    assert await check(signature, right._replace(body=b""), 0) == MISSING
+    form = (b"Content-Type", b"application/x-www-form-urlencoded")
+    assert await check(signature, right._replace(headers=(*right.headers, form)), 0) == Valid(0)
+    assert (
+        await check(signature, right._replace(body=b"&&", headers=(*right.headers, form)), 0)
+        == MISSING
+    )
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,22 @@ def test_keys_are_read_in_every_form_in_which_they_are_published(
         {"kid": "x"},
         "no object",
         None,
+        {"kty": "oct"},
     ],
-    ids=str,
+    ids=[
+        "for encryption",
+        "expired",
+        "its name is a number",
+        "short",
+        "shared",
+        "no point of the curve",
+        "a number for a text",
+        "another kind",
+        "no kind",
+        "no object",
+        "nothing",
+        "lacks its value",
+    ],
 )
 def test_what_is_no_key_for_us_is_passed_over(unusable: object) -> None:
     content = json.dumps({"keys": [unusable, jwk(EC, kid="good")]}).encode()

@@ -260,6 +260,7 @@ ATTEMPTS = {
     "linear": ('{"type":"Issue","webhookTimestamp":1}', '{"type":"Issue","webhookTimestamp":2}'),
     "mailgun": ('{"signature":{"token":"a"}}', '{"signature":{"token":"b"}}'),
     "paddle": ('{"event_id":"e","notification_id":1}', '{"event_id":"e","notification_id":2}'),
+    "stripe": ('{"id":"evt_1"}', '{"id":"evt_1","pending_webhooks":1}'),
     "zoom": ('{"event":"e","download_token":"a"}', '{"event":"e","download_token":"b"}'),
 }
 
