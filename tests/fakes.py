@@ -192,7 +192,9 @@ class MemoryClaims:
             return any([self._revive_as_it_is(key) for key in dead])
         entry, revived = inbox.revive(self.entry(offer.key), self.now)
         if revived and entry is not None:
-            self._keep(offer, None, entry)
+            kept = self.entries[offer.key.digest].offer
+            own = kept.key.event_id != offer.key.event_id
+            self._keep(kept if own else offer, None, entry)
             return True
         return any([self._revive_as_it_is(key) for key in self._dead(offer.key.digest)])
 

@@ -244,7 +244,7 @@ def conclude(
 def revive(entry: Entry | None, now: float) -> tuple[Entry | None, bool]:
     """A delivery meets an entry: whether it was dead, and is due again with new bytes.
 
-    Attempts and doubt stay.
+    Attempts and doubt stay, and where it is another event of one operation, the bytes do, too.
     """
     if entry is None or entry.state is not EntryState.DEAD:
         return entry, False

@@ -91,8 +91,9 @@ class Inbox:
         return self._conclusions.call(conclusion.key.digest, conclusion, SETTLE_WITHIN)
 
     def revive(self, offer: Offer) -> asyncio.Future[bool]:
-        """A delivery meets a dead entry and replaces its bytes; False when it is not dead any more.
+        """A delivery meets a dead entry; False when it is not dead any more.
 
+        Its bytes replace the entry's, unless it is another event of the same operation.
         StoreAway within a second and what its bytes need, and LookupError as above.
         """
         self._table.expect(offer.route)

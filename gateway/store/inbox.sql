@@ -203,7 +203,8 @@ returning a.n::int4;
 
 -- name: revive
 -- A delivery meets a dead entry: its bytes replace the old ones, attempts and doubt stay. Its route does
--- too: where routes share a scope, nobody else knows what to make of its target.
+-- too: where routes share a scope, nobody else knows what to make of its target. Another event of the same
+-- operation has the entry sent as it is: what was acknowledged first is what is owed.
 with asked as materialized (
   select a.*
     from (select set_config('lock_timeout', $11::text, true)) as bounded,
@@ -214,8 +215,14 @@ with asked as materialized (
 )
 update dedup.entries e
    set state = 'p', due = now(), since = now(), received = now(), settled = null, why = 'revived',
-       route = a.route, fingerprint = a.fingerprint, event_id = a.whole_id, method = a.method,
-       target = a.target, peer = a.peer, scheme = a.scheme, headers = a.headers, body = a.body
+       route = case when e.event_id is distinct from a.whole_id then e.route else a.route end,
+       fingerprint = case when e.event_id is distinct from a.whole_id then e.fingerprint else a.fingerprint end,
+       method = case when e.event_id is distinct from a.whole_id then e.method else a.method end,
+       target = case when e.event_id is distinct from a.whole_id then e.target else a.target end,
+       peer = case when e.event_id is distinct from a.whole_id then e.peer else a.peer end,
+       scheme = case when e.event_id is distinct from a.whole_id then e.scheme else a.scheme end,
+       headers = case when e.event_id is distinct from a.whole_id then e.headers else a.headers end,
+       body = case when e.event_id is distinct from a.whole_id then e.body else a.body end
   from asked a
  where e.key = a.key
    and e.state = 'x'

@@ -95,6 +95,21 @@ async def test_a_delivery_that_meets_a_dead_entry_is_told_and_revives_it_with_it
     assert not told.dead
 
 
+async def test_another_event_of_the_operation_revives_a_dead_entry_with_the_bytes_it_has(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    leased = await leased_one(store)
+    await store.conclude(conclusion(leased, EntryEnding.BURY))
+    other = leased.key._replace(event_id="evt_other")
+    new = DELIVERY._replace(body=b"refunded", target="/other", headers=((b"A", b"b"),))
+    assert await store.inner.revive(fresh_offer(other, delivery=new, fingerprint=9))
+    (again,) = await store.lease()
+    assert again.key == leased.key
+    assert (again.delivery, again.fingerprint) == (leased.delivery, leased.fingerprint)
+    assert again.attempt == 2
+
+
 async def test_a_dead_entry_goes_to_the_route_of_the_delivery_that_revives_it(
     stores: Stores,
 ) -> None:
