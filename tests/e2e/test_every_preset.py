@@ -116,7 +116,7 @@ def assert_heard(reply: sender.Reply, said: Said) -> None:
 async def test_a_retry_is_recognised_and_told_what_its_provider_wants_to_hear(
     post: Post, name: str
 ) -> None:
-    given, before = sample(name), post.forwarded
+    given, before, counted = sample(name), post.forwarded, await post.gateway.scrape()
     # What is signed anew for a retry has another time, which must not be part of the id.
     first = await post.send(given.event, name, age=1)
     assert (first.status, first.verdict) == (200, "first"), first
@@ -125,6 +125,8 @@ async def test_a_retry_is_recognised_and_told_what_its_provider_wants_to_hear(
     assert given.duplicate is not None
     assert_heard(again, given.duplicate)
     assert post.forwarded == before + 1
+    after = await post.gateway.scrape()
+    assert after.since(counted, "dedup_payload_mismatches_total", route=name) == 0
     sibling = await post.send(given.sibling, name)
     assert (sibling.status, sibling.verdict) == (200, "first"), sibling
     assert post.forwarded == before + 2
