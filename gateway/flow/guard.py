@@ -82,8 +82,6 @@ class Guard:
         self._shared = shared
         self._observes = route.mode is Mode.OBSERVE
         self._observer = shared.observations.of(route)
-        signature = route.signature
-        self._resign = signature is not None and signature.resign and not self._observes
 
     async def receive(self, delivery: Delivery) -> Answer:
         """Take one delivery to its end, and count it once."""
@@ -101,7 +99,9 @@ class Guard:
         return answer
 
     def _believed(self, delivery: Delivery) -> Delivery:
-        if not self._resign:
+        # Whoever turns `resign` on later has what is stored by then signed, too. The sender takes the
+        # mark off again.
+        if self._observes:
             return delivery
         return delivery._replace(headers=(*delivery.headers, VERIFIED))
 

@@ -61,6 +61,7 @@ def signed(make_world: MakeWorld) -> MakeWorld:
     def make(mode: Mode = Mode.FORWARD, **changes: Any) -> World:
         seals = Seals()
         settings = {"signature": SIGNATURE, **changes}
-        return make_world(verifier=seals, signer=seals, mode=mode, **settings)
+        signer = seals if settings["signature"].resign else None
+        return make_world(verifier=seals, signer=signer, mode=mode, **settings)
 
     return make

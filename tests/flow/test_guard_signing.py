@@ -48,6 +48,26 @@ async def test_an_entry_that_outlived_the_tolerance_verifies_at_the_consumer(
     assert VERIFIED[0] not in dict(late.headers)
 
 
+async def test_what_was_checked_before_resign_was_on_is_signed_once_it_is(
+    signed: MakeWorld,
+) -> None:
+    before = signed(Mode.INBOX)
+    before.consumer.answers(Unreached("connect_refused"), says(200))
+    came = sealed(EPOCH)
+    assert isinstance(await before.receiver.receive(came), Acknowledged)
+    await before.settled()
+    assert VERIFIED[0] not in dict(before.consumer.received[0].headers)
+    stored = before.shop.claims.entries[before.key("evt_1").digest].offer.delivery
+    assert stored.headers == (*came.headers, VERIFIED)
+    after = signed(Mode.INBOX, signature=RESIGNED, shop=before.shop)
+    after.consumer.answers(says(200))
+    after.pass_by(TOLERANCE * 10)
+    await after.work()
+    late = seal(came.body, "new", EPOCH + TOLERANCE * 10)
+    assert dict(after.consumer.received[0].headers)[NAME] == late
+    assert VERIFIED[0] not in dict(after.consumer.received[0].headers)
+
+
 async def test_what_was_stored_unchecked_is_never_signed(signed: MakeWorld) -> None:
     # Else a route that gets a signature would vouch for what anybody had sent before.
     world = signed(Mode.INBOX, signature=RESIGNED)
