@@ -46,6 +46,8 @@ INFLATE_LIMIT = 25 * 2**20
 LONGEST_REMEMBERED = 256
 # Tells the print of a recipe by operation from that of one whose ids are read at the same places.
 _OF_AN_OPERATION = (Literal("operation"),)
+# Before an id among operations: no part of one is blank, so none is the same.
+_OF_NONE = ("",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +116,16 @@ class Reading:
     def _operation(
         self, recipe: Recipe, scope: list[str], parts: list[str] | Missing | Conflicting
     ) -> EventKey | Missing | Conflicting:
-        """An event without an id of its own goes by its operation's."""
+        """An event without an id of its own goes by its operation's, and one of none by its id."""
         operation = self.values(recipe.operation)
-        if not isinstance(operation, list):
+        if isinstance(operation, Conflicting):
             return operation
         if isinstance(parts, Conflicting):
             return parts
+        if isinstance(operation, Missing):
+            if isinstance(parts, list) and parts:
+                return EventKey(digest(scope, (*_OF_NONE, *parts)), ",".join(parts))
+            return operation
         shown = parts if isinstance(parts, list) and parts else operation
         return EventKey(digest(scope, operation), ",".join(shown))
 

@@ -99,8 +99,8 @@ class Guard:
         return answer
 
     def _believed(self, delivery: Delivery) -> Delivery:
-        # Whoever turns `resign` on later has what is stored by then signed, too. The sender takes the
-        # mark off again.
+        # Whoever turns `resign` on later has what is stored by then signed, too. The sender takes
+        # the mark off again.
         if self._observes:
             return delivery
         return delivery._replace(headers=(*delivery.headers, VERIFIED))

@@ -133,6 +133,23 @@ async def test_an_observer_counts_operations_and_forwards_them(make_world: MakeW
     assert len(world.consumer.received) == 3
 
 
+async def test_an_event_that_lacks_a_part_of_the_operation_goes_by_its_id(world: World) -> None:
+    await world.deliver("evt_1")
+    assert isinstance(await world.deliver("evt_1"), Duplicate)
+    await world.deliver("evt_2")
+    assert [one.header("Dedup-Event-Id") for one in world.consumer.received] == ["evt_1", "evt_2"]
+    assert shapes(world) == {RETRY: 1}
+
+
+async def test_an_id_is_never_taken_for_an_operation_of_the_same_text(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(recipe=replace(ROUTE.recipe, operation=(Json(("order",)),)), promise=None)
+    await world.deliver("evt_1", order="evt_2")
+    await world.deliver("evt_2")
+    assert len(world.consumer.received) == 2
+
+
 async def test_an_event_without_an_id_goes_by_its_operation(make_world: MakeWorld) -> None:
     world = make_world(recipe=Recipe(BY_ORDER.scope, (), BY_ORDER.operation))
     await world.deliver("evt_1", order=7)
