@@ -45,7 +45,7 @@ def said(finding: Finding, route: Route, observed: Observed) -> str:
             return f"{number} of {of} deliveries would be refused with 400, for {finding.detail}."
         case Kind.UNSIGNED:
             return (
-                f"{number} of {of} deliveries would be refused with 401, most of them for a"
+                f"{number} of {of} deliveries would be refused with 401, the largest share for a"
                 f" signature that is {finding.detail}."
             )
         case Kind.SHORT_PROMISE:
@@ -81,8 +81,14 @@ def remedy(finding: Finding, route: Route, provider: str | None) -> str:
         case Kind.CONFLICTING:
             return f"Save one of these deliveries and see with {sample} what is there."
         case Kind.UNSIGNED:
+            if finding.detail == "expired":
+                return (
+                    "The secret is right. Compare the clocks of this machine and the provider;"
+                    " deliveries that come late need a longer signature.tolerance."
+                )
             return (
-                "Compare secret and scheme with what the provider's page says of this endpoint; see"
+                "Compare secret and scheme with what the provider's page says of this endpoint, and"
+                " where the scheme signs the URL public_url with the one that it has; see"
                 f" with {sample} what a delivery's signature comes to."
             )
         case Kind.SHORT_PROMISE:

@@ -205,6 +205,14 @@ WRONG = [
 ]
 
 
+async def test_signatures_that_came_too_late_are_no_matter_of_the_secret(noted: Noted) -> None:
+    notes: Notes = [(What.NEW, "", 2), (What.UNSIGNED, "expired", 40)]
+    await noted.notes(noted.route(RIGHT), notes)
+    said = " ".join((await run("report", "--route", "orders")).stdout.split())
+    assert "signature.tolerance" in said
+    assert "Compare secret and scheme" not in said
+
+
 @pytest.mark.parametrize(("lines", "notes", "kind", "says"), WRONG)
 async def test_a_wrong_key_is_exit_code_1_and_its_remedy_is_named(
     noted: Noted, lines: str, notes: Notes, kind: str, says: list[str]
