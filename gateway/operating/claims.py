@@ -130,12 +130,12 @@ def key_of(config: Path | None, event: Event) -> bytes:
     if not keys:
         end(
             FOUND,
-            f"no claim of route {found.route} keeps this id: it may have met the operation of"
-            " another event; --operation VALUE finds that, or --body FILE",
+            f"no claim of route {found.route} keeps this id; --body FILE finds it, and where it"
+            " met the operation of another event --operation VALUE does",
         )
     if len(keys) > 1:
         several = " or ".join(f"--key {one.hex()}" for one in keys)
-        end(FOUND, f"several operations were taken by an event of this id; write {several}")
+        end(FOUND, f"several claims keep this id; write {several}")
     return keys[0]
 
 

@@ -165,8 +165,11 @@ def _named(config: Path | None, event: Event) -> bytes | Kept:
         return keying.digest(_scope(route), _parts(route, recipe.operation, event.operation))
     if recipe.operation:
         return Kept(route.name, ",".join(event.ids))
-    parts = recipe.parts or (route.batch.parts if route.batch else ())
-    return keying.digest(_scope(route), _parts(route, parts, event.ids))
+    parts = _parts(route, recipe.parts or (route.batch.parts if route.batch else ()), event.ids)
+    if all(isinstance(part, Literal) for part in recipe.scope):
+        return keying.digest(_scope(route), parts)
+    # Only a delivery tells what it is one within, so the id is looked for as claims keep it.
+    return Kept(route.name, ",".join(parts))
 
 
 def _scope(route: Route) -> list[str]:

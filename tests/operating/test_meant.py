@@ -53,6 +53,13 @@ def test_a_composite_id_is_its_parts_or_what_logs_and_lists_show(
     assert key(*ids, route="payments") == made(folder, "payments", PAYMENT)
 
 
+def test_an_id_within_what_only_deliveries_tell_is_looked_for_as_claims_keep_it(
+    folder: Path,
+) -> None:
+    event = Event(("7",), "accounts", None, None)
+    assert meant.key(None, event) == meant.Kept("accounts", "7")
+
+
 def test_a_request_or_a_key_means_an_event_without_any_id(folder: Path) -> None:
     account = made(folder, "accounts", ACCOUNT)
     assert account is not None
@@ -69,10 +76,6 @@ UNUSABLE = [
     (Event((" ",), "orders", None, None), "a blank ID is no id"),
     (Event(("a", "b"), "orders", None, None), "has 1 parts, in this order: json:/event_id"),
     (Event(("T1",), "payments", None, None), "2 parts, in this order: form:txn_id form:status"),
-    (
-        Event(("7",), "accounts", None, None),
-        "an id of route accounts is one within header:X-Account of its delivery; write --body FILE",
-    ),
     (Event((), None, None, "abc"), "--key: 'abc' is not a key; write its 32 hex digits"),
     (Event((), None, "nope.json", None), "--body: nope.json: no such file or directory"),
     (Event((), "orders", "blank.json", None), "--body blank.json: no usable id at json:/event_id"),
