@@ -38,6 +38,7 @@ def key(route: Route, sent: Delivery) -> EventKey | None:
 
 HUBSPOT = {"portalId": 1, "subscriptionId": 2, "eventId": 3, "occurredAt": 1767225600000}
 PSP = {"eventCode": "AUTHORISATION", "pspReference": "P1", "merchantAccountCode": "M"}
+CLOUD_EVENT = {"specversion": "1.0", "id": "1", "source": "intuit.sample", "type": "created"}
 ENTITY = {
     "name": "Customer",
     "id": "1",
@@ -54,9 +55,10 @@ def adyen(**fields: object) -> str:
     return json.dumps({"live": "false", "notificationItems": [item]})
 
 
-def quickbooks(realm: str) -> str:
-    changed = {"realmId": realm, "dataChangeEvent": {"entities": [ENTITY]}}
-    return json.dumps({"eventNotifications": [changed]})
+def quickbooks(*realms: str) -> str:
+    """The older form: two companies may have an entity of one name, id and moment."""
+    changed = [{"realmId": realm, "dataChangeEvent": {"entities": [ENTITY]}} for realm in realms]
+    return json.dumps({"eventNotifications": changed})
 
 
 def discord(**data: object) -> str:
@@ -92,8 +94,8 @@ SIBLINGS = {
     ),
     "two companies' first customers": (
         "quickbooks",
-        delivery(quickbooks("realm-1")),
-        delivery(quickbooks("realm-2")),
+        delivery(json.dumps([{**CLOUD_EVENT, "intuitaccountid": "realm-1"}])),
+        delivery(json.dumps([{**CLOUD_EVENT, "intuitaccountid": "realm-2"}])),
     ),
     "two readers of one mail": (
         "postmark",
@@ -239,6 +241,7 @@ WITHOUT_ID = {
     ),
     "a change of a page": ("meta", delivery('{"object":"page","entry":[{"id":"1","time":1}]}')),
     "an event of a shape that nobody knows": ("discord-events", delivery(discord(other="1"))),
+    "entities of two companies": ("quickbooks", delivery(quickbooks("realm-1", "realm-2"))),
     "an old self-managed GitLab": ("gitlab", delivery("{}", "X-Gitlab-Webhook-UUID: u")),
 }
 
