@@ -95,6 +95,8 @@ def _changes(old: Loaded, new: Loaded) -> list[str]:
             said.append(f"{name}: {mode.value} -> {route.mode.value}")
         if replace(before[name], mode=route.mode) != route:
             said.append(f"{name}: changed")
+        if before[name].print != route.print:
+            said.append(f"{name}: another key, so events known by the old one count as new")
     pairs = {
         "trusted_proxies": (old.trusted_proxies, new.trusted_proxies),
         "drain_delay": (old.drain_delay, new.drain_delay),

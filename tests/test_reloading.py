@@ -72,6 +72,11 @@ async def test_a_reload_says_what_changed(reloaded: Reloaded) -> None:
     assert (await reloaded.to(forward))[0] == ["orders: observe -> forward"]
     moved = forward.replace("/hooks", "/in") + "drain_delay: 1s\n"
     assert (await reloaded.to(moved))[0] == ["orders: changed", "drain_delay"]
+    keyed = moved.replace("methods:", "operation_key: json:/order\n    methods:")
+    assert keyed != moved
+    key = "orders: another key, so events known by the old one count as new"
+    assert (await reloaded.to(keyed))[0] == ["orders: changed", key]
+    await reloaded.to(moved)
     renamed = moved.replace("name: orders", "name: shop")
     assert (await reloaded.to(renamed))[0] == ["orders: removed", "shop: added"]
 

@@ -226,6 +226,12 @@ def _unused(settings: RouteSettings, here: Path) -> Iterator[Fault]:
         message = "a handshake that asks for proof of the secret passes to the consumer without one"
         remedy = 'write signature: {secrets: ["${WEBHOOK_SECRET}"]}'
         yield Fault((*here, "answer_handshakes"), message, remedy)
+    answered = any(one.signed and one.answer is not None for one in settings.handshakes)
+    unchecked = settings.signature is None and senders.scheme_of(settings) is not None
+    if settings.answer_handshakes and answered and not proving and unchecked:
+        message = "anybody gets the answers that only a signed handshake should have"
+        remedy = "write signature: too; Discord removes an endpoint that answers its forgeries"
+        yield Fault((*here, "answer_handshakes"), message, remedy)
     own = "handshakes" in settings.model_fields_set and settings.provider is None
     if own and answerable and not settings.answer_handshakes:
         message = "their answers are not given: handshakes pass to the consumer"

@@ -62,7 +62,9 @@ class Recipe:
 
     def print(self) -> bytes:
         """16 bytes that change when the recipe does, and not when only its spelling does."""
-        made_of = self.parts if not self.operation else (*self.operation, *_OF_AN_OPERATION)
+        made_of = self.parts
+        if self.operation:  # an event of no operation goes by its id
+            made_of = (*self.operation, *_OF_AN_OPERATION, *self.parts)
         return digest(map(canonical, self.scope), map(canonical, made_of))
 
     def headers(self) -> frozenset[bytes]:

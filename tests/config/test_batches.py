@@ -63,19 +63,42 @@ def test_what_contradicts_is_refused(mistakes: Mistakes, lines: str, message: st
     assert said.startswith(message)
 
 
+# The public key of the private key 7, on P-256.
+SENDGRID = (
+    "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEjlM7b6C/e0YluzBmfAH7YH75+L"
+    "ioD+9bMAYocDGHsqNz6x294DMYNm0Gn4Om9ZAAU8c2M8sEGyHFXhqGwfQAtA=="
+)
 PROVIDED = [
-    ("hubspot", "on_mixed: filter", "routes.0.on_mixed: a body with items left out"),
-    ("sendgrid", "on_mixed: filter", "write on_mixed: whole; only the provider can sign"),
+    ("hubspot", "on_mixed: filter\nsignature: {secrets: a}",
+     "routes.0.on_mixed: a body with items left out"),
+    ("sendgrid", f"on_mixed: filter\nsignature: {{secrets: {SENDGRID}}}",
+     "write on_mixed: whole; only the provider can sign"),
     ("hubspot", "operation_key: json:/a", "routes.0.operation_key: names one operation"),
     ("mollie", "mode: inbox", "routes.0.mode: inbox stores events, and pass_through says"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "lines", "message"), PROVIDED)
 def test_what_contradicts_a_preset_is_refused(
     mistakes: Mistakes, name: str, lines: str, message: str
 ) -> None:
-    assert any(message in one for one in mistakes(provided(name, lines)))
+    assert any(message in one for one in mistakes(provided(name, *lines.splitlines())))
+
+
+def test_an_unchecked_batch_may_be_filtered_and_is_warned_about(read: Read) -> None:
+    # SendGrid signs only where somebody switched it on.
+    loaded = read(provided("sendgrid", "on_mixed: filter"))
+    batch = loaded.routes[0].batch
+    assert batch is not None
+    assert batch.on_mixed is OnMixed.FILTER
+    assert any(
+        "routes.0.on_mixed: a filtered batch does not verify" in one for one in loaded.warnings
+    )
+
+
+def test_a_preset_that_protects_nothing_is_a_warning(read: Read) -> None:
+    said = read(provided("mollie")).warnings
+    assert any("routes.0.pass_through: nothing here is deduplicated" in one for one in said)
 
 
 FINE = [

@@ -66,6 +66,13 @@ def test_check_says_of_each_handshake_what_becomes_of_it(read: Read) -> None:
     assert "answer_handshakes: true would answer it" in said[0]
 
 
+def test_answers_that_anybody_gets_are_a_warning(read: Read) -> None:
+    said = read(provided("discord-events", "answer_handshakes: true")).warnings
+    assert any("routes.0.answer_handshakes: anybody gets the answers" in one for one in said)
+    said = read(provided("discord-events")).warnings
+    assert not any("answer_handshakes" in one for one in said)
+
+
 def test_handshakes_without_answers_that_are_given_are_a_warning(read: Read) -> None:
     lines = "handshakes: [{match: json:/a, answer: {text: json:/a}}]"
     (said,) = read(whole(route=lines)).warnings
