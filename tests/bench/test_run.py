@@ -44,7 +44,8 @@ def test_a_run_finds_every_promised_figure(found: Found) -> None:
         else:
             assert 0 < figure(document, ceiling.name) < 10_000
     assert figure(document, "cpu_ratio_c1.forward") > 0
-    assert figure(document, "bytes_per_claim_without_id") < figure(document, "bytes_per_claim")
+    # So few claims can fill the same number of pages.
+    assert figure(document, "bytes_per_claim_without_id") <= figure(document, "bytes_per_claim")
 
 
 def test_a_backlog_drains_and_takes_new_events_meanwhile(found: Found) -> None:

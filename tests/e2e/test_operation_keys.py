@@ -98,10 +98,13 @@ async def test_after_doubt_another_event_of_the_operation_is_marked_with_the_sam
     assert first.header("Idempotency-Key") == second.header("Idempotency-Key")
 
 
-async def test_an_event_without_its_operation_is_unkeyed(world: World, gateway: Gateway) -> None:
-    for _ in range(2):
-        reply = await gateway.send(sender.event(fresh("one")))
-        assert reply.verdict == "unkeyed"
+async def test_an_event_without_its_operation_goes_by_its_id(
+    world: World, gateway: Gateway
+) -> None:
+    one = fresh("one")
+    assert (await gateway.send(sender.event(one))).verdict == "first"
+    assert (await gateway.send(sender.event(one))).verdict == "duplicate"
+    assert (await gateway.send(sender.event(fresh("two")))).verdict == "first"
 
 
 async def test_an_observer_learns_of_operations_and_forwards_them(
