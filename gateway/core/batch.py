@@ -3,12 +3,14 @@
 The items are the elements of one or more lists. An item's id is read as a delivery's is, with the
 item as the body: a JSON pointer starts at the item, headers and query are those of the request. The
 scope is the request's. An item without a usable id is nobody's repeat, so it counts as new; of
-items with one id there is one.
+items with one id there is one. So does what a pointer walks and finds no list in: what a provider
+sends beside the items that were seen must not be lost with them.
 """
 
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,7 +28,9 @@ from gateway.core.spans import Pointer, Series, Span
 # million.
 MOST_ITEMS = 10_000
 # They describe the body as it was, byte by byte, in which items were.
-_OF_THE_WHOLE = frozenset({b"content-encoding", b"content-md5", b"digest", b"content-digest"})
+_OF_THE_WHOLE = frozenset(
+    {b"content-encoding", b"content-md5", b"digest", b"content-digest", b"repr-digest"}
+)
 
 
 class OnMixed(StrEnum):
@@ -149,6 +153,7 @@ def read(
         if isinstance(item, Conflicting):
             return item
         found.append(item)
+    found += [Item(None, None, None, span) for span in _without_list(text, policy, lists)]
     return Batch(tuple(found), lists)
 
 
@@ -177,6 +182,26 @@ def _apart(lists: Iterable[Series]) -> tuple[Series, ...]:
         if not apart or one.inside.start > apart[-1].inside.end:
             apart.append(one)
     return tuple(apart)
+
+
+def _without_list(text: str, policy: BatchPolicy, lists: Collection[Series]) -> Iterable[Span]:
+    """What `*` walks on the way to lists, and has none inside; the outermost of such."""
+    walked = {
+        pointer[: depth + 1]
+        for pointer in policy.items
+        for depth, step in enumerate(pointer)
+        if step == spans.ANY
+    }
+    found = sorted(one.inside for one in lists)
+    starts = [inside.start for inside in found]
+    end = 0
+    for span in sorted({span for pointer in walked for span in spans.values(text, pointer)}):
+        first = bisect_left(starts, span.start)
+        has_one = first < len(starts) and starts[first] <= span.end
+        is_inside = first > 0 and found[first - 1].end >= span.end
+        if span.start >= end and not has_one and not is_inside:
+            end = span.end
+            yield span
 
 
 def _item(

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import assert_never
@@ -149,12 +150,12 @@ class Reading:
         body = self._json_body()
         if is_out_of_proportion(body):
             return None
-        try:
-            text = body.decode("utf-8")
-            self._parse(body)
-        except (ValueError, RecursionError):
-            return None
-        return text
+        # A quick parser refuses what consumers read all the same: half an emoji, NaN.
+        for parse in (self._parse, parse_plainly):
+            with suppress(ValueError, RecursionError):
+                parse(body)
+                return body.decode("utf-8")
+        return None
 
     def values(self, locations: Iterable[Location]) -> list[str] | Missing | Conflicting:
         """What is at each of them, or why one has no usable value."""

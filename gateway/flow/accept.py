@@ -129,7 +129,9 @@ class InboxRoute:
 
     def _offer(self, event: Event, *, doubtful: bool = False) -> tuple[Offer, bool]:
         """The event as it is to be stored, and whether a slot was taken for it."""
-        has_slot = self._deliverer.take(len(event.delivery.body))
+        # Of a batch some claims may be lost by the time it is stored: whoever leases the entry
+        # learns of that doubt, and whoever stored it would not.
+        has_slot = not event.items and self._deliverer.take(len(event.delivery.body))
         state = EntryState.LEASED if has_slot else EntryState.PENDING
         return event.offer(self.route, state, doubtful=doubtful), has_slot
 

@@ -6,6 +6,7 @@ import gzip
 import json
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -221,3 +222,40 @@ def test_the_doubt_about_one_item_is_that_of_the_batch() -> None:
 def test_a_batch_that_was_seen_is_as_old_as_its_youngest_item() -> None:
     told = batch.seen_together([Seen(10.0, True, 90.0), Seen(50.0, False, 90.0, stored=True)])
     assert told == Seen(50.0, False, 90.0, stored=True)
+
+
+MESSAGES = policy(items=(("entry", "*", "changes", "*", "value", "messages"),))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        '{"field":"account_update","value":{"event":"VERIFIED"}}',
+        '{"value":{"messages":{"id":"b"}}}',
+        '{"value":{"messages":[{"id":"b"}],"messages":[{"id":"c"}]}}',
+    ],
+)
+def test_what_lies_beside_the_lists_is_an_item_without_an_id(other: str) -> None:
+    first = '{"value":{"messages":[{"id":"a"}]}}'
+    body = f'{{"entry":[{{"changes":[{first}, {other}]}}]}}'
+    found = carried(body, MESSAGES)
+    assert ids(found) == ["a", None]
+    assert left(delivery(body.encode()), by=MESSAGES).body.decode() == body.replace(
+        '{"id":"a"}', ""
+    )
+    apart = f'{{"entry":[{{"changes":[{first}]}},{{"id":"other"}}]}}'
+    assert ids(carried(apart, MESSAGES)) == ["a", None]
+    assert ids(carried(f'{{"entry":[{{"changes":[{first}]}}]}}', MESSAGES)) == ["a"]
+
+
+@pytest.mark.parametrize("odd", [r'"\ud83d"', "NaN", "1e999"])
+def test_an_odd_value_leaves_the_items_their_ids(odd: str) -> None:
+    # orjson, by which bodies are read, refuses these.
+    found = batch.read(
+        Reading(delivery(f'[{{"id":"a","text":{odd}}}]'.encode()), orjson.loads),
+        policy(),
+        RECIPE,
+        (),
+    )
+    assert isinstance(found, Batch)
+    assert ids(found) == ["a"]

@@ -24,13 +24,13 @@ def delivery(body: str, *headers: str, query: str = "") -> Delivery:
 
 
 def key(route: Route, sent: Delivery) -> EventKey | None:
-    """What an event is claimed by; of a batch, its only item. None without an id."""
+    """What an event is claimed by; of a batch, its only item with an id. None without one."""
     reading = Reading(sent)
     if route.batch is not None:
         found = read_batch(reading, route.batch, route.recipe, route.per_attempt)
         if isinstance(found, Batch):
-            (item,) = found.items
-            return None if item.part is None else item.part.key
+            (item,) = found.by_key().values() or (None,)
+            return None if item is None or item.part is None else item.part.key
     known = reading.identify(route.recipe)
     assert isinstance(known, EventKey | Missing), known
     return known if isinstance(known, EventKey) else None
