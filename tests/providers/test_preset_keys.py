@@ -39,6 +39,8 @@ def key(route: Route, sent: Delivery) -> EventKey | None:
 HUBSPOT = {"portalId": 1, "subscriptionId": 2, "eventId": 3, "occurredAt": 1767225600000}
 PSP = {"eventCode": "AUTHORISATION", "pspReference": "P1", "merchantAccountCode": "M"}
 CLOUD_EVENT = {"specversion": "1.0", "id": "1", "source": "intuit.sample", "type": "created"}
+ORDER = {"type": "orders", "id": "1", "attributes": {"updated_at": "2026-01-01T00:00:00Z"}}
+LEMON = json.dumps({"meta": {"event_name": "order_created"}, "data": ORDER})
 ENTITY = {
     "name": "Customer",
     "id": "1",
@@ -132,6 +134,11 @@ SIBLINGS = {
         delivery("{}", "ce-source: a", "ce-id: 1"),
         delivery("{}", "ce-source: b", "ce-id: 1"),
     ),
+    "an order that was made and refunded at once": (
+        "lemonsqueezy",
+        delivery(LEMON),
+        delivery(LEMON.replace("order_created", "order_refunded")),
+    ),
     "two deletions": (
         "woocommerce",
         delivery('{"id":1}', "X-WC-Webhook-ID: 5", "X-WC-Webhook-Topic: order.deleted"),
@@ -210,6 +217,11 @@ SAME = {
         "gcp-pubsub",
         delivery('{"message":{"messageId":"1"},"subscription":"s"}'),
         delivery("{}", "x-goog-pubsub-message-id: 1", "x-goog-pubsub-subscription-name: s"),
+    ),
+    "a recording under another name, which nobody signs": (
+        "lemonsqueezy",
+        delivery(LEMON, "X-Event-Name: order_created"),
+        delivery(LEMON, "X-Event-Name: order_refunded"),
     ),
     "another message in the same body": (
         "meta",
