@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import asyncpg
 from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core.batch import key_of
-from gateway.core.claim import Ask, Ending, Settlement, State
+from gateway.core.claim import Ask, Ending, Settled, Settlement, State, Won
 from gateway.core.event import EventKey, Part
 from gateway.core.inbox import Conclusion, EntryEnding, EntryState, Leased, Offer
 from tests.store.stores import (
     ROUTE,
+    OpenStore,
     claim,
     conclusion,
     fresh_ask,
@@ -70,3 +72,26 @@ async def states(
 ) -> list[tuple[State, bool] | None]:
     found = [await claim(sql, key) for key in keys]
     return [None if row is None else (row.state, row.doubtful) for row in found]
+
+
+@dataclass(frozen=True)
+class ClaimedBatch:
+    """Items that one holder has won together, and the entry that it may store for them."""
+
+    store: OpenStore
+    keys: list[EventKey]
+    asks: list[Ask]
+    offer: Offer
+
+    async def settle(self, ending: Ending) -> Settled:
+        return await self.store.inner.settle(ending_of(self.asks, ending))
+
+    async def conclude(self, ending: EntryEnding) -> Settled:
+        return await self.store.conclude(conclusion_of(self.offer, ending))
+
+
+async def claim_batch(store: OpenStore, number: int = 3) -> ClaimedBatch:
+    keys = fresh_items(number)
+    asks = asks_for(keys)
+    assert all(isinstance(told, Won) for told in await store.arrive_all(asks))
+    return ClaimedBatch(store, keys, asks, offer_of(asks))

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.store.migrate import migrate
 from tests.fault_proxy import FaultProxy
+from tests.store.batches import ClaimedBatch, claim_batch
 from tests.store.stores import DatabaseClock, Stores
 
 
@@ -49,6 +50,12 @@ async def stores(database: str) -> AsyncIterator[Stores]:
     opened = Stores(database)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def batch(stores: Stores) -> ClaimedBatch:
+    """Three items, claimed together in a store of their own."""
+    return await claim_batch(await stores.open())
 
 
 @pytest.fixture

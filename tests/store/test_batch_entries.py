@@ -9,9 +9,10 @@ from asyncpg.pgproto.pgproto import UUID
 from gateway.core.claim import Arrival, Ending, Seen, Settled, State
 from gateway.core.inbox import EntryEnding, EntryState
 from tests.store.batches import (
+    ClaimedBatch,
     asks_for,
+    claim_batch,
     conclusion_of,
-    ending_of,
     fresh_items,
     listed,
     offer_of,
@@ -27,7 +28,6 @@ from tests.store.stores import (
     fresh_offer,
     lapse,
     lapse_entry,
-    settlement,
 )
 
 CHANGED, NOTHING = Settled(True, False), Settled(False, False)
@@ -38,13 +38,10 @@ def is_dead(told: Arrival) -> bool:
 
 
 async def test_items_are_stored_as_one_entry_and_come_back_with_it(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:
-    store = await stores.open()
-    keys = fresh_items(3)
-    asks = asks_for(keys)
-    await store.arrive_all(asks)
-    offer = offer_of(asks, EntryState.PENDING)
+    store, keys = batch.store, batch.keys
+    offer = batch.offer._replace(state=EntryState.PENDING)
     assert await store.store(offer)
     assert await states(sql, keys) == [(State.STORED, False)] * 3
     assert await claim(sql, offer.key) is None
@@ -62,12 +59,9 @@ async def test_items_are_stored_as_one_entry_and_come_back_with_it(
 
 
 async def test_storing_again_finds_the_entry_that_is_there(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:
-    store = await stores.open()
-    asks = asks_for(fresh_items(2))
-    await store.arrive_all(asks)
-    offer = offer_of(asks)
+    store, offer = batch.store, batch.offer
     assert await store.store(offer)
     before = await entry(sql, offer.key)
     assert await store.store(offer)
@@ -76,17 +70,12 @@ async def test_storing_again_finds_the_entry_that_is_there(
 
 
 async def test_an_entry_for_only_some_of_its_items_is_doubtful_and_lists_those(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:
-    store = await stores.open()
-    keys = fresh_items(3)
-    ours = asks_for(keys)
-    await store.arrive_all(ours)
+    store, keys = batch.store, batch.keys
     await lapse(sql, keys[1])
-    theirs = asks_for([keys[1]])
-    await store.arrive_all(theirs)
-    offer = offer_of(ours, EntryState.PENDING)
-    assert await store.store(offer)
+    await store.arrive_all(asks_for([keys[1]]))
+    assert await store.store(batch.offer._replace(state=EntryState.PENDING))
     assert await states(sql, keys) == [
         (State.STORED, False),
         (State.CLAIMED, True),
@@ -98,16 +87,12 @@ async def test_an_entry_for_only_some_of_its_items_is_doubtful_and_lists_those(
 
 
 async def test_nothing_is_stored_when_all_items_are_lost(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:
-    store = await stores.open()
-    asks = asks_for(fresh_items(2))
-    await store.arrive_all(asks)
-    await store.inner.settle(ending_of(asks, Ending.RELEASE))
-    offer = offer_of(asks)
-    assert not await store.store(offer)
-    assert await entry(sql, offer.key) is None
-    assert await listed(sql, offer.key) == set()
+    await batch.settle(Ending.RELEASE)
+    assert not await batch.store.store(batch.offer)
+    assert await entry(sql, batch.offer.key) is None
+    assert await listed(sql, batch.offer.key) == set()
 
 
 async def test_one_doubtful_item_marks_the_whole_entry(
@@ -129,67 +114,51 @@ async def test_one_doubtful_item_marks_the_whole_entry(
 
 
 async def test_a_late_success_of_the_holder_closes_the_entry_that_its_batch_became(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:
-    store = await stores.open()
-    asks = asks_for(fresh_items(2))
-    await store.arrive_all(asks)
-    offer = offer_of(asks)
-    await store.store(offer)
-    assert await store.inner.settle(ending_of(asks, Ending.COMPLETE)) == CHANGED
-    closed = await entry(sql, offer.key)
+    await batch.store.store(batch.offer)
+    assert await batch.settle(Ending.COMPLETE) == CHANGED
+    closed = await entry(sql, batch.offer.key)
     assert closed is not None
     assert closed.state is EntryState.DELIVERED
-    assert await store.lease() == []
+    assert await batch.store.lease() == []
 
 
 async def test_an_entry_is_closed_only_once_all_of_its_items_are_completed(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:
     """A part of them may be completed by others; it is sent for the rest, marked."""
-    store = await stores.open()
-    keys = fresh_items(2)
-    asks = asks_for(keys)
-    await store.arrive_all(asks)
-    offer = offer_of(asks, EntryState.PENDING)
-    await store.store(offer)
-    assert (await store.inner.settle(settlement(fresh_ask(keys[0]), Ending.COMPLETE))).late
+    store, keys = batch.store, batch.keys
+    await store.store(batch.offer._replace(state=EntryState.PENDING))
+    for key in keys[:2]:
+        assert (await store.settle(fresh_ask(key), Ending.COMPLETE)).late
     (leased,) = await store.lease()
     assert leased.doubtful
-    assert (await store.inner.settle(settlement(fresh_ask(keys[1]), Ending.COMPLETE))).late
-    await lapse_entry(sql, offer.key)
+    assert (await store.settle(fresh_ask(keys[2]), Ending.COMPLETE)).late
+    await lapse_entry(sql, leased.key)
     assert await store.lease() == []
-    closed = await entry(sql, offer.key)
+    closed = await entry(sql, leased.key)
     assert closed is not None
     assert closed.state is EntryState.DELIVERED
 
 
 @pytest.mark.parametrize("ending", [EntryEnding.RETRY, EntryEnding.HAND_BACK, EntryEnding.HOLD])
 async def test_an_attempt_without_success_leaves_the_items_stored(
-    ending: EntryEnding, stores: Stores, sql: asyncpg.Connection
+    ending: EntryEnding, batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:
-    store = await stores.open()
-    keys = fresh_items(2)
-    asks = asks_for(keys)
-    await store.arrive_all(asks)
-    offer = offer_of(asks)
-    await store.store(offer)
-    assert await store.conclude(conclusion_of(offer, ending)) == CHANGED
-    assert await states(sql, keys) == [(State.STORED, False)] * 2
-    assert await listed(sql, offer.key) == {key.digest for key in keys}
+    await batch.store.store(batch.offer)
+    assert await batch.conclude(ending) == CHANGED
+    assert await states(sql, batch.keys) == [(State.STORED, False)] * 3
+    assert await listed(sql, batch.offer.key) == {key.digest for key in batch.keys}
 
 
 async def test_what_meets_a_dead_batch_revives_it_with_the_bytes_that_it_has(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch,
 ) -> None:
-    store = await stores.open()
-    keys = fresh_items(3)
-    asks = asks_for(keys)
-    await store.arrive_all(asks)
-    offer = offer_of(asks)
+    store, keys, offer = batch.store, batch.keys, batch.offer
     await store.store(offer)
     assert not any(is_dead(one) for one in await store.arrive_all(asks_for(keys)))
-    await store.conclude(conclusion_of(offer, EntryEnding.BURY))
+    await batch.conclude(EntryEnding.BURY)
     told = await store.arrive_all(asks_for([*keys, fresh_key()]))
     assert [is_dead(one) for one in told] == [True, True, True, False]
     other = offer_of(asks_for(keys[:1]))
@@ -202,15 +171,11 @@ async def test_what_meets_a_dead_batch_revives_it_with_the_bytes_that_it_has(
 
 
 async def test_a_lone_delivery_of_an_item_is_told_of_the_dead_batch_and_revives_it(
-    stores: Stores,
+    batch: ClaimedBatch,
 ) -> None:
-    store = await stores.open()
-    keys = fresh_items(2)
-    asks = asks_for(keys)
-    await store.arrive_all(asks)
-    offer = offer_of(asks)
+    store, keys, offer = batch.store, batch.keys, batch.offer
     await store.store(offer)
-    await store.conclude(conclusion_of(offer, EntryEnding.BURY))
+    await batch.conclude(EntryEnding.BURY)
     for told in (await store.arrive(fresh_ask(keys[0])), await store.accept(fresh_offer(keys[0]))):
         assert isinstance(told, Seen)
         assert told.dead
@@ -237,15 +202,14 @@ async def test_what_an_entry_stood_for_goes_with_it(
     stores: Stores, sql: asyncpg.Connection
 ) -> None:
     store = await stores.open()
-    gone, kept = (asks_for(fresh_items(2)) for _ in range(2))
-    for asks in (gone, kept):
-        await store.arrive_all(asks)
-        await store.store(offer_of(asks))
-    await store.conclude(conclusion_of(offer_of(gone), EntryEnding.DELIVER))
+    gone, kept = await claim_batch(store), await claim_batch(store)
+    for batch in (gone, kept):
+        await store.store(batch.offer)
+    await gone.conclude(EntryEnding.DELIVER)
     await sql.execute(
         "update dedup.entries set settled = now() - interval '1 day' where state = 'd'"
     )
     assert await store.inner.forget(ROUTE, 60, 10) == 1
     left = await sql.fetch("select key from dedup.entry_items")
-    assert {row["key"].bytes for row in left} == {ask.key.digest for ask in kept}
-    assert await states(sql, [ask.key for ask in gone]) == [(State.COMPLETED, False)] * 2
+    assert {row["key"].bytes for row in left} == {key.digest for key in kept.keys}
+    assert await states(sql, gone.keys) == [(State.COMPLETED, False)] * 3

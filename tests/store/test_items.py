@@ -10,6 +10,7 @@ from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core.claim import Ending, Held, Seen, Settled, State, StoreAway, Won
 from tests.store.batches import (
+    ClaimedBatch,
     asks_for,
     ending_of,
     fresh_items,
@@ -20,6 +21,7 @@ from tests.store.stores import (
     Stores,
     fresh_ask,
     lapse,
+    row,
 )
 
 CHANGED, LATE, NOTHING = Settled(True, False), Settled(True, True), Settled(False, False)
@@ -79,16 +81,12 @@ async def test_open_items_are_taken_over_by_one_statement_each_as_what_it_was(
 
 
 async def test_items_that_are_asked_for_again_with_the_same_token_are_still_held(
-    stores: Stores,
+    batch: ClaimedBatch,
 ) -> None:
-    store = await stores.open()
-    asks = asks_for(fresh_items(3))
-    await store.arrive_all(asks)
-    again = await store.arrive_all(asks)
+    again = await batch.store.arrive_all(batch.asks)
     assert all(isinstance(one, Won) and one.attempt == 1 for one in again)
-    assert all(
-        isinstance(one, Held) for one in await store.arrive_all(asks_for(a.key for a in asks))
-    )
+    others = await batch.store.arrive_all(asks_for(batch.keys))
+    assert all(isinstance(one, Held) for one in others)
 
 
 async def test_no_items_ask_for_nothing(stores: Stores) -> None:
@@ -107,50 +105,40 @@ async def test_no_items_ask_for_nothing(stores: Stores) -> None:
     ],
 )
 async def test_items_are_settled_by_one_statement(
-    ending: Ending, left: tuple[State, bool], stores: Stores, sql: asyncpg.Connection
+    ending: Ending, left: tuple[State, bool], batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:
-    store = await stores.open()
-    keys = fresh_items(5)
-    asks = asks_for(keys)
-    await store.arrive_all(asks)
-    store.statements.clear()
-    assert await store.inner.settle(ending_of(asks, ending)) == CHANGED
-    assert store.statements == [("settle", 5)]
-    assert await states(sql, keys) == [left] * 5
-    assert await store.inner.settle(ending_of(asks, ending)) == NOTHING
+    batch.store.statements.clear()
+    assert await batch.settle(ending) == CHANGED
+    assert batch.store.statements == [("settle", 3)]
+    assert await states(sql, batch.keys) == [left] * 3
+    assert await batch.settle(ending) == NOTHING
 
 
 async def test_a_release_leaves_the_items_that_others_hold_and_a_success_completes_them_late(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:
-    store = await stores.open()
-    keys = fresh_items(3)
-    ours, theirs = asks_for(keys), asks_for(keys[:2])
-    await store.arrive_all(ours)
+    store, keys = batch.store, batch.keys
+    theirs = asks_for(keys[:2])
     for key in keys[:2]:
         await lapse(sql, key)
     await store.arrive_all(theirs)
-    assert await store.inner.settle(ending_of(ours[:2], Ending.RELEASE)) == NOTHING
+    assert await store.inner.settle(ending_of(batch.asks[:2], Ending.RELEASE)) == NOTHING
     assert await states(sql, keys) == [(State.CLAIMED, True)] * 2 + [(State.CLAIMED, False)]
-    assert await store.inner.settle(ending_of(ours, Ending.COMPLETE)) == LATE
+    assert await batch.settle(Ending.COMPLETE) == LATE
     assert await states(sql, keys) == [(State.COMPLETED, True)] * 2 + [(State.COMPLETED, False)]
     assert await store.inner.settle(ending_of(theirs, Ending.COMPLETE)) == NOTHING
 
 
 async def test_a_success_brings_items_back_that_a_failover_lost(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:
-    store = await stores.open()
-    keys = fresh_items(2)
-    asks = asks_for(keys)
-    await store.arrive_all(asks)
-    await sql.execute("delete from dedup.claims where key = $1", UUID(keys[0].digest))
-    assert await store.inner.settle(ending_of(asks, Ending.COMPLETE)) == LATE
-    assert await states(sql, keys) == [(State.COMPLETED, False)] * 2
-    assert (
-        await sql.fetchval("select event_id from dedup.claims where key = $1", UUID(keys[0].digest))
-        == keys[0].event_id
-    )
+    lost = batch.keys[0]
+    await sql.execute("delete from dedup.claims where key = $1", UUID(lost.digest))
+    assert await batch.settle(Ending.COMPLETE) == LATE
+    assert await states(sql, batch.keys) == [(State.COMPLETED, False)] * 3
+    back = await row(sql, lost)
+    assert back is not None
+    assert back["event_id"] == lost.event_id
 
 
 async def test_one_locked_item_holds_up_no_other_batch(

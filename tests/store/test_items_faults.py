@@ -15,11 +15,12 @@ from gateway.store.queries import read
 from tests.fault_proxy import FaultProxy, Wire
 from tests.rig.deadline import eventually
 from tests.store.batches import (
+    ClaimedBatch,
     asks_for,
+    claim_batch,
     conclusion_of,
     ending_of,
     fresh_items,
-    offer_of,
     states,
 )
 from tests.store.lost import with_a_lost_reply
@@ -118,9 +119,7 @@ async def test_a_batch_that_was_stored_although_the_reply_was_lost_is_stored_onc
     stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
 ) -> None:
     store = await stores.open(wire.proxied)
-    asks = asks_for(fresh_items(2))
-    await store.arrive_all(asks)
-    offer = offer_of(asks)
+    offer = (await claim_batch(store)).offer
     assert await with_a_lost_reply(
         wire, store.store(offer, PATIENCE), once=lambda: entry(sql, offer.key)
     )
@@ -135,9 +134,7 @@ async def test_storing_a_batch_that_waits_for_its_own_first_try_is_told_what_tha
 ) -> None:
     """The second looked before the first was done, so it sees no entry of its own."""
     store = await stores.open(wire.proxied)
-    asks = asks_for(fresh_items(2))
-    await store.arrive_all(asks)
-    offer = offer_of(asks)
+    offer = (await claim_batch(store)).offer
     parts = sorted(offer.items, key=lambda part: part.key.digest)
     async with other.transaction():
         await other.fetch(  # the first try, as if it had got through
@@ -161,30 +158,24 @@ async def test_storing_a_batch_that_waits_for_its_own_first_try_is_told_what_tha
 async def test_a_delivery_of_a_batch_whose_record_got_no_reply_is_recorded_once(
     stores: Stores, wire: FaultProxy, sql: asyncpg.Connection
 ) -> None:
-    store = await stores.open(wire.proxied)
-    keys = fresh_items(2)
-    asks = asks_for(keys)
-    await store.arrive_all(asks)
-    offer = offer_of(asks)
-    await store.store(offer)
+    batch = await claim_batch(await stores.open(wire.proxied))
+    await batch.store.store(batch.offer)
 
     async def is_over() -> bool:
-        found = await claim(sql, keys[1])
+        found = await claim(sql, batch.keys[1])
         return found is not None and found.state is State.COMPLETED
 
-    done = store.conclude(conclusion_of(offer, EntryEnding.DELIVER))
+    done = batch.conclude(EntryEnding.DELIVER)
     assert await with_a_lost_reply(wire, done, once=is_over) == Settled(False, False)
-    assert await states(sql, keys) == [(State.COMPLETED, False)] * 2
+    assert await states(sql, batch.keys) == [(State.COMPLETED, False)] * 3
 
 
 async def test_a_holder_that_died_leaves_items_that_lapse_and_are_taken_over_marked(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch, stores: Stores, sql: asyncpg.Connection
 ) -> None:
     """Each for itself: another batch may bring only some of them."""
-    dead, heir = await stores.open(), await stores.open()
-    keys = fresh_items(3)
-    await dead.arrive_all(asks_for(keys))
-    await dead.inner.stop()
+    keys, heir = batch.keys, await stores.open()
+    await batch.store.inner.stop()
     some = asks_for([*keys[:2], *fresh_items(1)])
     assert [type(one) for one in await heir.arrive_all(some)] == [Held, Held, Won]
     for key in keys:
@@ -199,32 +190,24 @@ async def test_a_holder_that_died_leaves_items_that_lapse_and_are_taken_over_mar
 
 
 async def test_a_worker_that_died_leaves_a_batch_that_the_next_one_sends_marked(
-    stores: Stores, sql: asyncpg.Connection
+    batch: ClaimedBatch, stores: Stores, sql: asyncpg.Connection
 ) -> None:
-    dead, heir = await stores.open(), await stores.open()
-    keys = fresh_items(2)
-    asks = asks_for(keys)
-    await dead.arrive_all(asks)
-    offer = offer_of(asks)
-    await dead.store(offer)
-    await dead.inner.stop()
+    heir = await stores.open()
+    await batch.store.store(batch.offer)
+    await batch.store.inner.stop()
     assert await heir.lease() == []
-    await lapse_entry(sql, offer.key)
+    await lapse_entry(sql, batch.offer.key)
     (leased,) = await heir.lease()
     assert (leased.attempt, leased.doubtful, leased.took_over) == (2, True, True)
-    assert {part.key for part in leased.items} == set(keys)
+    assert {part.key for part in leased.items} == set(batch.keys)
     assert (await heir.conclude(conclusion_of(leased, EntryEnding.DELIVER))).changed
-    assert await states(sql, keys) == [(State.COMPLETED, True)] * 2
+    assert await states(sql, batch.keys) == [(State.COMPLETED, True)] * 3
 
 
 async def test_a_process_that_died_while_it_stored_left_nothing_of_it(
-    stores: Stores, sql: asyncpg.Connection, other: asyncpg.Connection
+    batch: ClaimedBatch, sql: asyncpg.Connection, other: asyncpg.Connection
 ) -> None:
-    dying = await stores.open()
-    keys = fresh_items(2)
-    asks = asks_for(keys)
-    await dying.arrive_all(asks)
-    offer = offer_of(asks)
+    dying = batch.store
 
     async def is_ended() -> bool:
         return bool(
@@ -236,32 +219,29 @@ async def test_a_process_that_died_while_it_stored_left_nothing_of_it(
 
     async with other.transaction():
         await other.execute("lock table dedup.entry_items in share mode")
-        asked = asyncio.ensure_future(dying.store(offer, PATIENCE))
+        asked = asyncio.ensure_future(dying.store(batch.offer, PATIENCE))
         await eventually(is_ended, within=PATIENCE)
         await dying.inner.stop()
         with pytest.raises(StoreAway):
             await asked
-    assert await states(sql, keys) == [(State.CLAIMED, False)] * 2
-    assert await entry(sql, offer.key) is None
+    assert await states(sql, batch.keys) == [(State.CLAIMED, False)] * 3
+    assert await entry(sql, batch.offer.key) is None
     assert await sql.fetch("select from dedup.entry_items") == []
 
 
 @pytest.mark.parametrize("completed", [False, True], ids=["held_by_others", "completed_by_others"])
 async def test_a_settlement_that_is_made_in_two_steps_tells_what_both_of_them_did(
-    completed: bool, stores: Stores, sql: asyncpg.Connection, other: asyncpg.Connection
+    completed: bool, batch: ClaimedBatch, sql: asyncpg.Connection, other: asyncpg.Connection
 ) -> None:
     """The statement that settles is over, the one that completes finds a locked row and waits."""
-    store = await stores.open()
-    keys = fresh_items(3)
-    ours = asks_for(keys)
-    await store.arrive_all(ours)
+    store, keys = batch.store, batch.keys
     await lapse(sql, keys[0])
     await store.arrive(fresh_ask(keys[0]))
     async with other.transaction():
         await other.execute(
             "select from dedup.claims where key = $1 for update", UUID(keys[0].digest)
         )
-        asked = asyncio.ensure_future(store.inner.settle(ending_of(ours, Ending.COMPLETE)))
+        asked = asyncio.ensure_future(batch.settle(Ending.COMPLETE))
         await eventually(lambda: store.errors["lock"], within=PATIENCE)
         if completed:
             await other.execute(
