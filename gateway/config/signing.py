@@ -9,7 +9,7 @@ from gateway.config import local_keys, senders
 from gateway.config.custody import stores
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import RouteSettings
-from gateway.config.sender_settings import SignatureSettings
+from gateway.config.sender_settings import HandshakeSettings, SignatureSettings
 from gateway.core.durations import format_duration
 from gateway.core.handshake import Proof
 from gateway.core.route import Mode, OnDoubt, OnStale, Route
@@ -32,7 +32,7 @@ def faults(
             yield from _signature(settings.signature, known, route, path, stands_in)
     yield from _resigning(settings, known, here)
     yield from _late(settings, known, here)
-    yield from _handshakes(settings, here)
+    yield from _handshakes(settings, known, here)
 
 
 def _signature(
@@ -176,13 +176,24 @@ def _delivering_late(settings: RouteSettings) -> Iterator[tuple[str, str]]:
         yield "on_stale", "what is held is sent when a person says so"
 
 
-def _handshakes(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+def _handshakes(settings: RouteSettings, known: Scheme | None, here: Path) -> Iterator[Fault]:
     for index, one in enumerate(settings.handshakes):
         path: Path = (*here, "handshakes", index)
         if not (one.match or one.methods):
             yield Fault((*path, "match"), "is an empty list, which every event is", "write one")
         if one.answer is not None and one.answer.text is not None and one.answer.members:
             yield Fault((*path, "answer"), "has both text and json", "keep one of the two")
+        if _proves(one) and not one.signed and known is not None and known.bare:
+            message = (
+                f"false has anybody's text signed: the answer is its HMAC, as {known.name} signs"
+            )
+            remedy = "write signed: true, or leave the answer to the consumer"
+            yield Fault((*path, "signed"), message, remedy)
+
+
+def _proves(told: HandshakeSettings) -> bool:
+    members = () if told.answer is None else told.answer.members.values()
+    return any(isinstance(value, Proof) for value in members)
 
 
 def advice(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]:
@@ -217,11 +228,7 @@ def _unused(settings: RouteSettings, here: Path) -> Iterator[Fault]:
     elif settings.answer_handshakes and by_token and settings.verify_token is None:
         message = "a handshake by token passes to the consumer without the route's verify_token"
         yield Fault((*here, "answer_handshakes"), message, 'write verify_token: "${VERIFY_TOKEN}"')
-    proving = any(
-        isinstance(value, Proof)
-        for one in settings.handshakes
-        for value in (one.answer.members.values() if one.answer is not None else ())
-    )
+    proving = any(map(_proves, settings.handshakes))
     if settings.answer_handshakes and proving and settings.signature is None:
         message = "a handshake that asks for proof of the secret passes to the consumer without one"
         remedy = 'write signature: {secrets: ["${WEBHOOK_SECRET}"]}'

@@ -18,7 +18,8 @@ from gateway.core.location import Location
 
 # What a proof is made of: a random token. Anybody may ask for one, and an HMAC of whatever they
 # like, under the secret that signs deliveries, would sign their forgeries; those have a time
-# stamp's dot or colon in them, or a body's braces.
+# stamp's dot or colon in them, or a body's braces. Where a scheme may sign less than that
+# (`Scheme.bare`), configuration refuses a proof that anybody may ask for.
 _TOKEN = re.compile(r"[A-Za-z0-9_+/-]{1,128}={0,2}")
 
 

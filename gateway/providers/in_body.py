@@ -154,5 +154,6 @@ SCHEMES: tuple[Scheme, ...] = (
         verifier=_verifier(mailgun, Encoding.HEX),
         signer=MailgunSigner,
         dated=True,
+        bare=True,
     ),
 )

@@ -74,6 +74,7 @@ def scheme_of(mac: Mac) -> Scheme:
         signer=lambda signature: MacSigner(mac, signature),
         dated=mac.stamp is not None,
         tolerance=mac.tolerance,
+        bare="{body}" in mac.signed,
         signs_url=any("url}" in text for text in mac.signed),
         fault=mac.fault,
     )

@@ -68,6 +68,9 @@ class Scheme:
     """
     needs: tuple[str, ...] = ("secrets",)
     """The settings of `signature` that it cannot do without."""
+    bare: bool = False
+    """Whether what is signed may be a mere token, as a body that is nothing else is: whoever has us
+    make an HMAC of one has a signature."""
     signs_url: bool = False
     """Whether what is signed has the URL in it, so that `public_url` matters."""
     fault: Callable[[str], str | None] = any_secret

@@ -7,7 +7,7 @@ import pytest
 from gateway.config import check
 from gateway.core.handshake import Condition, Greeting, Proof
 from gateway.core.location import Json, Query
-from tests.config.conftest import Read, whole
+from tests.config.conftest import Mistakes, Read, whole
 from tests.config.test_preset_layer import provided
 
 META = "answer_handshakes: true"
@@ -78,3 +78,24 @@ def test_handshakes_without_answers_that_are_given_are_a_warning(read: Read) -> 
     (said,) = read(whole(route=lines)).warnings
     assert "routes.0.handshakes: their answers are not given" in said
     assert read(whole(route=f"{lines}\nanswer_handshakes: true")).warnings == ()
+
+
+PROVING = """\
+answer_handshakes: true
+handshakes:
+  - {{match: query:token, signed: {signed}, answer: {{json: {{proof: hmac-sha256(query:token)}}}}}}
+signature: {{scheme: {scheme}, secrets: s}}"""
+
+
+@pytest.mark.parametrize("scheme", ["github", "docusign", "mailgun"])
+def test_no_proof_that_anybody_may_ask_for_is_a_signature(
+    read: Read, mistakes: Mistakes, scheme: str
+) -> None:
+    (said,) = mistakes(whole(route=PROVING.format(scheme=scheme, signed="false")))
+    assert said == (
+        "gateway.yaml:10: routes.0.handshakes.0.signed: false has anybody's text signed: the "
+        f"answer is its HMAC, as {scheme} signs; write signed: true, or leave the answer to the "
+        "consumer"
+    )
+    read(whole(route=PROVING.format(scheme=scheme, signed="true")))
+    read(whole(route=PROVING.format(scheme="stripe", signed="false")))

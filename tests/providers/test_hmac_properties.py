@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from base64 import b64encode
 from urllib.parse import urlencode
@@ -114,6 +115,25 @@ async def test_no_mangled_line_makes_a_check_raise(scheme: str, data: st.DataObj
     line = (name, value[:cut] + data.draw(st.binary()) + value[cut:])
     lines = (*signed.headers[:place], line, *signed.headers[place + 1 :])
     await check(signature, signed._replace(headers=lines), NOW)
+
+
+@pytest.mark.parametrize("scheme", SIGNING)
+def test_a_scheme_under_which_the_mac_of_a_token_is_a_signature_says_so(scheme: str) -> None:
+    """Else a handshake's proof, which anybody may ask for, would sign forgeries."""
+    headers = {"Webhook-Id": "1", "Twitch-Eventsub-Message-Id": "1", "Content-Type": "text/plain"}
+    mailgun = b'{"signature":{"timestamp":"1","token":"5","signature":""}}'
+    secret = {"standard-webhooks": b64encode(b"a:b").decode()}.get(scheme, "a:b")
+    found = set()
+    for body in (b"1790000000abc", mailgun):
+        signed = sign(signature_of(scheme, secret), delivery(headers, body), NOW)
+        found.add(b"\n".join((*(value for _, value in signed.headers), signed.body)))
+    made = [
+        hmac.digest(b"a:b", token, digest)
+        for token in (b"1790000000abc", b"17900000005")
+        for digest in ("sha1", "sha256")
+    ]
+    marks = {mark for one in made for mark in (one.hex().encode(), b64encode(one))}
+    assert schemes.scheme(scheme).bare == any(mark in one for mark in marks for one in found)
 
 
 ALMOST = (
