@@ -7,7 +7,8 @@ import ssl
 import aiohttp
 
 from gateway import __version__
-from gateway.keys import LONGEST_DOCUMENT, FetchError
+from gateway.config.local_keys import LONGEST_DOCUMENT
+from gateway.keys import FetchError
 
 # A delivery may wait for it, and senders hang up after three seconds and more.
 TIMEOUT = 3.0

@@ -15,11 +15,12 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
+from gateway.config.local_keys import from_file
+from gateway.config.senders import is_url
 from gateway.core.signature import Unchecked
 from gateway.providers.keyset import Fixed, Keys, Source, named, parse
 
@@ -44,8 +45,6 @@ LOOK = 60.0
 # SNS has one certificate a region at a time, PayPal two.
 MOST_CERTIFICATES = 32
 NEW_CERTIFICATES_A_MINUTE = 10
-# What one key file or document may be long; Google's is 2 KiB, Entra's 20.
-LONGEST_DOCUMENT = 256 * 2**10
 
 
 class FetchError(Exception):
@@ -141,8 +140,8 @@ class KeyStore:
 
         Raises OSError when the file cannot be read, ValueError when no key can be had from it.
         """
-        if not place.lower().startswith("https://"):
-            return Fixed(_from_file(place))
+        if not is_url(place):
+            return Fixed(from_file(place))
         published = self._published.get(place)
         if published is None:
             published = Published(place, self._fetch, self._clock, self._start)
@@ -197,17 +196,6 @@ class KeyStore:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _from_file(place: str) -> Keys:
-    with Path(place).open("rb") as file:
-        content = file.read(LONGEST_DOCUMENT + 1)
-    if len(content) > LONGEST_DOCUMENT:
-        raise ValueError(f"{place} is longer than {LONGEST_DOCUMENT} bytes")
-    try:
-        return parse(content)
-    except ValueError as error:
-        raise ValueError(f"{place} {error}") from None
 
 
 def _shown(url: str) -> str:

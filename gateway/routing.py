@@ -12,6 +12,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from gateway.config import fingerprint
+from gateway.config.senders import is_url
 from gateway.core.addressing import RouteTable
 from gateway.core.headers import Networks
 from gateway.core.outcome import StatusPolicy
@@ -156,7 +157,7 @@ def _files(route: Route) -> Iterator[Path]:
 
 def _keys(route: Route) -> Iterator[Path]:
     keys = () if route.signature is None else route.signature.keys
-    return (Path(key) for key in keys if not key.startswith("https://"))
+    return (Path(key) for key in keys if not is_url(key))
 
 
 def _names(tls: Tls) -> list[str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.local_keys import LONGEST_DOCUMENT
 from gateway.core.signature import Unchecked
 from gateway.keys import (
     FRESH,
-    LONGEST_DOCUMENT,
     MOST_CERTIFICATES,
     NEW_CERTIFICATES_A_MINUTE,
     OLDEST,

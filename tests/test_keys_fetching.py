@@ -12,8 +12,9 @@ import pytest
 from aiohttp import web
 
 from gateway import fetching
+from gateway.config.local_keys import LONGEST_DOCUMENT
 from gateway.fetching import Fetching
-from gateway.keys import LONGEST_DOCUMENT, FetchError, KeyStore
+from gateway.keys import FetchError, KeyStore
 from tests.providers.publishers import ec_key, jwk, jwks
 from tests.rig.certificate import self_signed
 

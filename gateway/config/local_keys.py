@@ -1,6 +1,7 @@
-"""Local keys: what a signature is checked with where nothing may be fetched.
+"""Local keys: the files among a route's keys, and checks by these alone.
 
-Loading looks whether the files have keys in them, and `try` checks a sample with them.
+Loading looks whether the files have keys in them, and `try` checks a sample with them: nothing is
+fetched here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from gateway.core.signature import Checked, Signature, Unchecked
 from gateway.providers.keyset import Fixed, Keys, Source, parse
 from gateway.providers.schemes import signer, verifier
 
+# What one key file or document may be long; Google's is 2 KiB, Entra's 20.
+LONGEST_DOCUMENT = 256 * 2**10
 _ELSEWHERE = Unchecked("its keys are at a URL, and nothing is fetched here")
 
 
@@ -32,12 +35,24 @@ class LocalKeys:
 
     def source(self, place: str) -> Source:
         """Raises OSError for a file that cannot be read, ValueError for one without a key."""
-        return _Elsewhere() if is_url(place) else Fixed(parse(FilePath(place).read_bytes()))
+        return _Elsewhere() if is_url(place) else Fixed(from_file(place))
 
     async def certificate(self, url: str) -> Keys | Unchecked:
         """Those that a delivery names are elsewhere, too."""
         del url
         return _ELSEWHERE
+
+
+def from_file(place: str) -> Keys:
+    """The keys in a file. Raises OSError when it cannot be read, ValueError when none is in it."""
+    with FilePath(place).open("rb") as file:
+        content = file.read(LONGEST_DOCUMENT + 1)
+    if len(content) > LONGEST_DOCUMENT:
+        raise ValueError(f"{place} is longer than {LONGEST_DOCUMENT} bytes")
+    try:
+        return parse(content)
+    except ValueError as error:
+        raise ValueError(f"{place} {error}") from None
 
 
 def unusable(signature: Signature) -> str | None:
