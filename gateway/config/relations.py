@@ -12,7 +12,7 @@ from gateway.config.addresses import Address, ProbeUrl, Url
 from gateway.config.document import Document
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import FixedReplySettings, RouteSettings
-from gateway.config.senders import is_url
+from gateway.config.senders import is_url, scheme_of, takes_keys
 from gateway.config.settings import ListenSettings, Settings
 from gateway.dsn import require_readable
 
@@ -111,9 +111,25 @@ def _route_files(
             yield from _readable((*tls_path, "ca"), asked.ca, document, folder)
         if asked.cert is not None and asked.key is not None:
             yield from _certificate(tls_path, asked.cert, asked.key, document, folder)
-    for place, key in enumerate(route.signature.keys if route.signature else ()):
-        if not is_url(key):
-            yield from _readable((*here, "signature", "keys", place), key, document, folder)
+    yield from _key_files(route, (*here, "signature", "keys"), document, folder)
+
+
+def _key_files(
+    route: RouteSettings, here: Path, document: Document, folder: FilePath
+) -> Iterator[Fault]:
+    """Never with the name: what is no file may be a secret in the wrong place."""
+    known = scheme_of(route)
+    if route.signature is None or known is None or not takes_keys(known):
+        return  # what is said of that says more
+    for place, key in enumerate(route.signature.keys):
+        if is_url(key) or document.stands_in((*here, place)):
+            continue
+        try:
+            (folder / key).open("rb").close()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "no name of a file"
+            message = f"names no file in {folder} that can be read: {why}"
+            yield Fault((*here, place), message, "write a file that exists; secrets: for a secret")
 
 
 def _certificate(

@@ -115,7 +115,7 @@ def _tolerance(told: SignatureSettings, known: Scheme, route: Route, path: Path)
 def _keys(told: SignatureSettings, known: Scheme, path: Path) -> Iterator[Fault]:
     if told.keys and not senders.takes_keys(known):
         message = f"{known.name} is checked with shared secrets, not with public keys"
-        yield Fault((*path, "keys"), message, "remove it, or write another scheme")
+        yield Fault((*path, "keys"), message, "write secrets: for a secret, or another scheme")
     for index, key in enumerate(told.keys):
         if key.lower().startswith("http://"):
             message = "would fetch the provider's keys unprotected, where anybody can replace them"

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gateway.config import check, load, report
+from gateway.config.local_keys import LONGEST_DOCUMENT
 from gateway.providers import schemes
 from tests.config.conftest import Mistakes, Read, whole, without_place
 from tests.config.test_preset_layer import provided
@@ -37,7 +38,7 @@ REFUSED = [
      "routes.0.signature.secrets: it is not USER:PASSWORD"),
     ("gcp-pubsub", "signature: {}", "routes.0.signature.audience: missing: gcp-oidc"),
     ("paypal", "signature: {}", "routes.0.signature.webhook_id: missing: paypal"),
-    ("sendgrid", "signature: {keys: absent.pem}", "routes.0.signature.keys: cannot read "),
+    ("sendgrid", "signature: {keys: absent.pem}", "routes.0.signature.keys: names no file in "),
     ("gcp-pubsub", 'signature: {audience: a, email: b, keys: "http://keys.example/jwks"}',
      "routes.0.signature.keys: would fetch the provider's keys unprotected"),
     ("stripe", "resign: true", "routes.0.resign: has no secret to sign with"),
@@ -189,6 +190,15 @@ def test_a_key_file_starts_from_the_folder_and_is_watched(read: Read, tmp_path: 
     assert load(tmp_path / "gateway.yaml", env={}).digest != before
 
 
+def test_a_key_file_that_would_not_serve_is_found_by_check(
+    mistakes: Mistakes, tmp_path: Path
+) -> None:
+    with _key(tmp_path, "partner.pem").open("ab") as file:
+        file.write(b"#" * LONGEST_DOCUMENT)
+    (said,) = mistakes(whole(route="signature: {scheme: discord, keys: partner.pem}"))
+    assert f"partner.pem is longer than {LONGEST_DOCUMENT} bytes" in said
+
+
 def test_a_file_without_a_key_is_refused(mistakes: Mistakes, tmp_path: Path) -> None:
     (tmp_path / "partner.pem").write_text("nothing")
     (said,) = mistakes(whole(route="signature: {scheme: discord, keys: partner.pem}"))
@@ -202,6 +212,11 @@ def test_no_secret_is_ever_shown(read: Read, mistakes: Mistakes) -> None:
     assert "hunter" not in report.as_text(findings) + report.as_json(findings)
     for wrong in ("{secrets: {hunter4: b}}", "hunter4", "{secrets: [[hunter4]]}"):
         assert not any("hunter" in one for one in mistakes(provided("meta", f"signature: {wrong}")))
+    for name in ("stripe", "svix", "plaid", "discord-events"):  # the secret in the wrong place
+        for keys in ("hunter6", "[a, hunter6]", '"-----BEGIN PUBLIC KEY----- hunter6"'):
+            said = mistakes(provided(name, f"signature: {{keys: {keys}}}"))
+            assert any("routes.0.signature.keys" in one for one in said)
+            assert not any("hunter" in one for one in said)
     twice = mistakes(provided("adyen", "signature: {secrets: [hunter5, hunter5]}"))
     assert not any("hunter" in one for one in twice)
 
