@@ -10,8 +10,10 @@ import time
 
 from tests.rig import sender
 
-NEW, OLD = "whsec_new", "whsec_old"
+NEW, OLD, FORGED = "whsec_new", "whsec_old", "whsec_guessed"
 NAME = "Stripe-Signature"
+# A route's `signature` in the middle of a rotation.
+BOTH = {"scheme": "stripe", "secrets": [NEW, OLD], "tolerance": "5m"}
 
 
 def signature(body: bytes, secret: str = NEW, *, age: float = 0.0) -> str:
