@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from gateway.core.event import RawHeaders
+from gateway.providers import schemes
 
-# Their values open doors, or let somebody send the event once more.
+# Their values open doors, or let somebody send the event once more; those of signatures and tokens
+# that a scheme knows come on top.
 _SECRET_NAMES = frozenset(
     {b"authorization", b"proxy-authorization", b"cookie", b"set-cookie", b"x-auth"}
 )
@@ -68,4 +70,6 @@ def _value(name: bytes, value: bytes, full: bool) -> str:
 def is_secret(name: bytes) -> bool:
     """Whether a header's value is not for every screen."""
     lower = name.lower()
-    return lower in _SECRET_NAMES or any(word in lower for word in _SECRET_WORDS)
+    if lower in _SECRET_NAMES or lower.replace(b"_", b"-") in schemes.carriers():
+        return True
+    return any(word in lower for word in _SECRET_WORDS)

@@ -126,6 +126,8 @@ def _verifier(signature: Signature, keyring: Keyring) -> Verifier:
 SCHEME = Scheme(
     name="adyen",
     headers=frozenset({_OF_THE_WHOLE}),
+    carriers=frozenset({_OF_THE_WHOLE}),
+    covered=frozenset(),
     covers_body=False,
     proof="Adyen 16.0",
     verifier=_verifier,

@@ -258,6 +258,9 @@ SCHEMES = (
     Scheme(
         name="aws-sns",
         headers=frozenset(_SNS_HEADERS),
+        carriers=frozenset(),
+        # They say what the body says, or the delivery is refused.
+        covered=frozenset(_SNS_HEADERS),
         # All that makes the event what it is; not MessageAttributes and UnsubscribeURL.
         covers_body=True,
         proof="vectors in aws-sdk-ruby gems/aws-sdk-sns/spec/message_verifier_spec.rb",
@@ -269,6 +272,8 @@ SCHEMES = (
     Scheme(
         name="paypal",
         headers=_PAYPAL,
+        carriers=frozenset({b"paypal-transmission-sig"}),
+        covered=frozenset({b"paypal-transmission-id", b"paypal-transmission-time"}),
         # By its CRC-32, which whoever has one genuine delivery can make others for.
         covers_body=True,
         proof="a vector in PayPal-Java-SDK ValidateCert.java",

@@ -95,6 +95,8 @@ def _verifier(signature: Signature, keyring: Keyring) -> Verifier:
 SCHEME = Scheme(
     name="contentful",
     headers=_READ,
+    carriers=frozenset({_SIGNATURE}),
+    covered=None,
     covers_body=True,
     proof="@contentful/node-apps-toolkit 3.16.1",
     verifier=_verifier,

@@ -132,6 +132,8 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme(
         name="braintree",
         headers=frozenset(),
+        carriers=frozenset(),
+        covered=frozenset(),
         covers_body=True,
         proof="braintree 4.48",
         verifier=_verifier(braintree, Encoding.HEX, sha1_of),
@@ -139,6 +141,8 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme(
         name="linear",
         headers=_OF_LINEAR,
+        carriers=_OF_LINEAR,
+        covered=frozenset(),
         covers_body=True,
         proof="@linear/sdk 98.0.0",
         verifier=_verifier(linear, Encoding.HEX),
@@ -149,6 +153,8 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme(
         name="mailgun",
         headers=frozenset(),
+        carriers=frozenset(),
+        covered=frozenset(),
         covers_body=False,
         proof="mailgun 1.10",
         verifier=_verifier(mailgun, Encoding.HEX),

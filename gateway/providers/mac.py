@@ -65,9 +65,12 @@ class Mac:
 
 def scheme_of(mac: Mac) -> Scheme:
     """The scheme that a description describes."""
+    reader = Reader(mac)
     return Scheme(
         name=mac.name,
-        headers=Reader(mac).headers,
+        headers=reader.headers,
+        carriers=frozenset(_spellings(mac.headers)),
+        covered=reader.covered,
         covers_body=all("{body}" in text for text in mac.signed),
         proof=mac.proof,
         verifier=lambda signature, keyring: mac_verifier(mac, signature, keyring),
@@ -104,6 +107,10 @@ class Reader:
         fields = (name for text in self._texts for name in text.headers)
         self.headers = frozenset((*self._carriers, *self._stamps, *fields))
         """Lower-case names of all that it reads."""
+        dated = all("{time}" in text for text in mac.signed)
+        signed = frozenset.intersection(*(text.headers for text in self._texts))
+        self.covered = signed | frozenset(self._stamps if dated else ())
+        """Those under the mark, whichever text it is of."""
         wanted = [_pattern(part, mac) for part in _parts(mac)]
         self._mark = next(one for one in wanted if "mark" in one.groupindex)
         self._time = next((one for one in wanted if "time" in one.groupindex), None)

@@ -73,6 +73,8 @@ def _netlify_fault(secret: str) -> str | None:
 SCHEME = Scheme(
     name="netlify",
     headers=frozenset({_NETLIFY.header}),
+    carriers=frozenset({_NETLIFY.header}),
+    covered=frozenset(),
     covers_body=True,
     proof=None,
     verifier=lambda signature, keyring: Netlify(signature),

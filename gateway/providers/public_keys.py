@@ -173,6 +173,8 @@ SCHEMES = (
     Scheme(
         name="discord",
         headers=_DISCORD,
+        carriers=frozenset({b"x-signature-ed25519"}),
+        covered=frozenset({b"x-signature-timestamp"}),
         covers_body=True,
         proof="discord-interactions 0.4",
         verifier=_verifier(_discord, _discord_key, is_ed25519),
@@ -182,6 +184,8 @@ SCHEMES = (
     Scheme(
         name="sendgrid",
         headers=_SENDGRID,
+        carriers=frozenset({_SENDGRID_SIGNATURE}),
+        covered=frozenset({_SENDGRID_TIME}),
         covers_body=True,
         proof="sendgrid 6.12 and a vector in its test/unit/test_eventwebhook.py",
         verifier=_verifier(_sendgrid, _sendgrid_key, is_ecdsa),

@@ -6,7 +6,7 @@ A scheme is a value that says what it reads, covers and needs, and makes two thi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,6 +47,10 @@ class Scheme:
     name: str
     headers: frozenset[bytes]
     """Lower-case names of the headers that it reads."""
+    carriers: frozenset[bytes]
+    """Those of them that have the signature in them, or the token itself: nothing for a screen."""
+    covered: frozenset[bytes] | None
+    """Headers that cannot be changed under a signature; None for whatever the delivery lists."""
     covers_body: bool
     """Whether a body that lost something has to be signed anew."""
     proof: str | None
@@ -75,6 +79,13 @@ class Scheme:
     """Whether what is signed has the URL in it, so that `public_url` matters."""
     fault: Callable[[str], str | None] = any_secret
     """Why a text cannot be one of its secrets, in words that do not quote it; None if it can."""
+
+    def unsigned(self, names: Iterable[str]) -> list[str]:
+        """Those of these headers that whoever recorded a delivery can replace."""
+        if self.covered is None:
+            return []
+        found = (name for name in names if name.lower().encode() not in self.covered)
+        return list({name.lower(): name for name in found}.values())
 
     @property
     def signs(self) -> bool:

@@ -1,7 +1,7 @@
 """All schemes by name, and what the app makes of a route's signature.
 
 scheme(NAME).headers, .covers_body, .dated, .tolerance, .signs, .needs, .proof, .fault(SECRET)
-verifier(signature, keyring), signer(signature)
+carriers(), verifier(signature, keyring), signer(signature)
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ def scheme(name: str) -> Scheme:
         near = get_close_matches(name, _ALL, 3) or names()
         raise LookupError(f"no signature scheme is called {name!r}; there is {', '.join(near)}")
     return _ALL[name]
+
+
+def carriers() -> frozenset[bytes]:
+    """Lower-case names of all headers that have a signature or a token in them."""
+    return frozenset().union(*(scheme.carriers for scheme in _ALL.values()))
 
 
 def verifier(signature: Signature, keyring: Keyring) -> Verifier:

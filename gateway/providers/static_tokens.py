@@ -89,6 +89,8 @@ def scheme_of(token: Token) -> Scheme:
     return Scheme(
         name=token.name,
         headers=frozenset({token.header.lower().encode()}),
+        carriers=frozenset({token.header.lower().encode()}),
+        covered=frozenset(),
         covers_body=False,
         proof=token.proof,
         verifier=verifier,

@@ -224,6 +224,8 @@ SCHEMES = (
     Scheme(
         name="gcp-oidc",
         headers=frozenset({_GOOGLE.header}),
+        carriers=frozenset({_GOOGLE.header}),
+        covered=frozenset(),
         covers_body=False,
         proof="google-auth 2.63",
         verifier=_google,
@@ -236,6 +238,8 @@ SCHEMES = (
     Scheme(
         name="entra-oidc",
         headers=frozenset({_GOOGLE.header}),
+        carriers=frozenset({_GOOGLE.header}),
+        covered=frozenset(),
         covers_body=False,
         proof=None,
         verifier=_entra,
@@ -248,6 +252,8 @@ SCHEMES = (
     Scheme(
         name="plaid",
         headers=frozenset({_PLAID.header}),
+        carriers=frozenset({_PLAID.header}),
+        covered=frozenset(),
         covers_body=True,
         proof=None,
         verifier=_plaid,

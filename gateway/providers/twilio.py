@@ -138,6 +138,8 @@ def _verifier(signature: Signature, keyring: Keyring) -> Verifier:
 SCHEME = Scheme(
     name="twilio",
     headers=_READ,
+    carriers=frozenset({_SIGNATURE}),
+    covered=frozenset(),
     covers_body=True,
     proof="twilio 9.13",
     verifier=_verifier,

@@ -7,6 +7,7 @@ import pytest
 from gateway.core.operating import Refusal
 from gateway.operating.refused import sentence
 from gateway.operating.wording import is_secret, span, visible, when
+from gateway.providers import schemes
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,19 @@ def test_what_is_not_printable_is_escaped_and_the_rest_is_left() -> None:
 def test_a_header_that_opens_doors_is_a_secret(name: bytes) -> None:
     assert is_secret(name)
     assert not is_secret(b"Content-Type")
+
+
+def test_what_a_scheme_reads_as_proof_is_a_secret_and_what_it_says_besides_is_not() -> None:
+    for name in schemes.names():
+        known = schemes.scheme(name)
+        for header in known.carriers:
+            assert is_secret(header.title())
+            assert is_secret(header.replace(b"-", b"_"))
+        assert known.carriers <= known.headers
+    assert is_secret(b"Plaid-Verification")
+    assert is_secret(b"PAYPAL-TRANSMISSION-SIG")
+    assert not is_secret(b"PAYPAL-TRANSMISSION-TIME")
+    assert not is_secret(b"webhook-id")
 
 
 def test_every_refusal_has_words() -> None:
