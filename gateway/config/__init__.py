@@ -6,6 +6,7 @@ compared (`relations`), and the core's routes with every default resolved (`rout
 on the way is collected with its place, and reported all at once.
 """
 
+from gateway.config.hiding import hide_in
 from gateway.config.json_schema import schema
 from gateway.config.loaded import (
     Dsn,
@@ -36,6 +37,7 @@ __all__ = [
     "changed",
     "check",
     "fingerprint",
+    "hide_in",
     "load",
     "load_store",
     "quick",

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from gateway.config import (
     advice,
+    confidential,
     custody,
     identity,
     relations,
@@ -22,6 +23,7 @@ from gateway.config import (
 )
 from gateway.config.document import Document
 from gateway.config.expansion import Expansion
+from gateway.config.hiding import hide_in
 from gateway.config.loaded import (
     Dsn,
     Embedded,
@@ -159,6 +161,7 @@ class Assembly:
             if short := advice.short_retention(one, route, here):
                 shortfalls.append(self.document.problem(short))
         files = (*self.files, *self._certificates(settings, built), *_key_files(built))
+        unseen = confidential.hidden(self.document, settings)
         return Loaded(
             listen=tuple(self._listen(one) for one in settings.listen),
             admin=self._listen(settings.admin.listen),
@@ -180,8 +183,9 @@ class Assembly:
             },
             written=settings.routes,
             unknown_secrets=frozenset(self._unknown_secrets(settings)),
-            notices=tuple(notices),
-            shortfalls=tuple(shortfalls),
+            hidden=unseen,
+            notices=hide_in(tuple(notices), unseen),
+            shortfalls=hide_in(tuple(shortfalls), unseen),
             origins=dict(self.document.origins),
             files=files,
             digest=fingerprint(files),

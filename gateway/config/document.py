@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from gateway.config.hiding import hide, long_enough
 from gateway.config.problems import Fault, Origin, Path, Problem, dotted
 
 Value: TypeAlias = "str | list[Value] | dict[str, Value]"
@@ -28,6 +29,9 @@ class Document:
     """Where each member and each list item was written."""
     placeholders: set[Path] = field(default_factory=set)
     """Values that stand in for what an absent variable would have said."""
+    expanded: dict[Path, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """Of values that variables or files gave, in part or whole: each such text, and how it was
+    written."""
 
     def origin(self, path: Path) -> Origin:
         """Of the setting, or of the nearest thing around it."""
@@ -49,13 +53,22 @@ class Document:
         return self.known(path) in self.placeholders
 
     def problem(self, fault: Fault) -> Problem:
-        """The fault with its place. Indices that nobody wrote are left out of it."""
+        """The fault with its place, and without what a variable or a file gave at that place.
+
+        Indices that nobody wrote are left out of it.
+        """
         path: Path = ()
         for step in fault.path:
             if isinstance(step, str) or (*path, step) in self.origins:
                 path = (*path, step)
         origin = self.origin(path)
-        return Problem(dotted(path), str(origin), origin.line, fault.message, fault.remedy)
+        unseen = self._given_at(self.known(fault.path))
+        message, remedy = hide(fault.message, unseen), hide(fault.remedy, unseen)
+        return Problem(dotted(path), str(origin), origin.line, message, remedy)
+
+    def _given_at(self, path: Path) -> dict[str, str]:
+        given = (pairs for place, pairs in self.expanded.items() if place[: len(path)] == path)
+        return long_enough(pair for pairs in given for pair in pairs)
 
     def put(self, path: Path, value: Value, origin: Origin) -> str | None:
         """Set one value, whoever set it before. Returns why not when the way there is blocked."""

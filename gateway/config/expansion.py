@@ -40,6 +40,8 @@ class Expansion:
     """Whether an absent variable is a mistake; else something stands in for it."""
     files: list[FilePath] = field(default_factory=list)
     """Files that were read on the way."""
+    _given: list[tuple[str, str]] = field(default_factory=list)
+    """Of the value at hand: what came from elsewhere, and how it was written."""
 
     def run(self, document: Document) -> list[Fault]:
         """Expand every value in place."""
@@ -47,8 +49,10 @@ class Expansion:
         for path, value in list(walk(document.root)):
             if not isinstance(value, str) or "$" not in value:
                 continue
+            self._given = []
             try:
                 document.replace(path, self._text(value))
+                document.expanded[path] = tuple(self._given)
             except _Absent as absent:
                 if self.required:
                     faults.append(Fault(path, absent.message, absent.remedy))
@@ -64,6 +68,13 @@ class Expansion:
         return _DOLLAR.sub(self._one, value)
 
     def _one(self, match: re.Match[str]) -> str:
+        text = self._meant(match)
+        # What stands in the file as a default is no secret.
+        if match[0] != "$$" and not match[0].endswith(f":-{text}}}"):
+            self._given.append((text, match[0]))
+        return text
+
+    def _meant(self, match: re.Match[str]) -> str:
         if match[0] == "$$":
             return "$"
         if match[1] is None:

@@ -91,6 +91,8 @@ class Loaded:
     """What the routes were made of, in their order."""
     unknown_secrets: frozenset[str]
     """Names of routes whose signature's secrets are in variables that are absent here."""
+    hidden: Mapping[str, str] = field(repr=False)
+    """What no report shows, and what it shows in its place."""
     notices: tuple[Problem, ...]
     """Allowed, but probably not meant."""
     shortfalls: tuple[Problem, ...]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import assert_never
 
+from gateway.config.hiding import hide_in
 from gateway.config.loaded import Dsn, Embedded, Loaded
 from gateway.config.problems import Problem
 from gateway.config.route_lines import route_lines, wrapped
@@ -56,7 +57,8 @@ def check(loaded: Loaded, answers: StoreFindings | None = None) -> Findings:
         store=_store(loaded),
         answers=answers,
         routes=tuple(
-            route_findings(loaded, index, route) for index, route in enumerate(loaded.routes)
+            hide_in(route_findings(loaded, index, route), loaded.hidden)
+            for index, route in enumerate(loaded.routes)
         ),
         wrong=loaded.shortfalls,
         notices=tuple(one for one in loaded.notices if one not in loaded.shortfalls),

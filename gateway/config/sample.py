@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 
+from gateway.config.hiding import hide_in
 from gateway.config.loaded import Loaded
 from gateway.config.request_file import read_request
 from gateway.config.trial import Part, SampleItem, Trial, tried
@@ -70,7 +71,7 @@ def try_sample(loaded: Loaded, route_name: str | None, raw: bytes, now: float = 
         notes = (*notes, f"by its host and path this request would go to {there}")
     trial = Trial(loaded, loaded.routes.index(route), route, delivery, now)
     made = Sample(route.name, **tried(trial))
-    return replace(made, notes=(*notes, *made.notes))
+    return hide_in(replace(made, notes=(*notes, *made.notes)), loaded.hidden)
 
 
 def as_text(sample: Sample) -> str:

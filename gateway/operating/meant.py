@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway import sources
-from gateway.config import ConfigError, try_sample
+from gateway.config import ConfigError, hide_in, try_sample
 from gateway.core import keying
 from gateway.core.durations import parse_duration
 from gateway.core.inbox import EntryState
@@ -58,7 +58,8 @@ def operation(config: Path | None, route: str | None) -> tuple[str, ...]:
     except ConfigError:  # whoever asks about an event is not helped by a mistake elsewhere
         return ()
     found = [one.recipe.operation for one in loaded.routes if one.name == route]
-    return tuple(describe(part) for parts in found for part in parts)
+    shown = tuple(describe(part) for parts in found for part in parts)
+    return hide_in(shown, loaded.hidden)
 
 
 def entries(desk: Desk, which: Which, *, otherwise: tuple[EntryState, ...]) -> Filter:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, assert_never
 
 import typer
 
 from gateway import sources
-from gateway.config import Loaded
+from gateway.config import Loaded, hide_in
 from gateway.core.durations import parse_duration
 from gateway.core.findings import (
     ENOUGH_REPEATS,
@@ -47,6 +47,8 @@ class Report:
     observed: Observed
     judged: Judged
     enforced: Enforced
+    hidden: Mapping[str, str]
+    """What not to show, and what to show in its place."""
 
 
 def report(
@@ -77,7 +79,14 @@ async def _report(desk: Desk, route: Route, loaded: Loaded, seconds: float | Non
     after = 0.0 if seconds is None else desk.now - seconds
     observed = await desk.observed(route.name, print_of(route), after)
     provider = loaded.providers.get(route.name)
-    return Report(route, provider, observed, judge(observed, route), enforced(observed, route))
+    return Report(
+        route,
+        provider,
+        observed,
+        judge(observed, route),
+        enforced(observed, route),
+        loaded.hidden,
+    )
 
 
 def _span(since: str | None) -> float | None:
@@ -121,7 +130,8 @@ def as_text(report: Report) -> str:
             ("remedy", remedies.remedy(one, route, report.provider)),
         ]
     rows += [("", ""), *_titled("so", _so_lines(report))]
-    return "\n".join(line for row in rows for line in wrapped(*row))
+    shown = hide_in(rows, report.hidden)
+    return "\n".join(line for row in shown for line in wrapped(*row))
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -129,7 +139,7 @@ def as_dict(report: Report) -> dict[str, Any]:
     observed, judged, oldest = report.observed, report.judged, report.observed.oldest
     noted = observed.deliveries > 0
     floor = report.route.floor
-    return {
+    said = {
         "route": report.route.name,
         "mode": report.route.mode.value,
         "key": remedies.key_of(report.route),
@@ -170,6 +180,7 @@ def as_dict(report: Report) -> dict[str, Any]:
             for one in judged.findings
         ],
     }
+    return hide_in(said, report.hidden)
 
 
 def _duplicate_lines(report: Report) -> Iterator[str]:
