@@ -15,10 +15,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gateway.core.location import header_names, parse_location
 from gateway.options import JsonOption
 from gateway.process import USAGE
 from gateway.providers import presets, schemes
 from gateway.providers.presets import Confidence, Fact, Never, Preset, Value
+from gateway.providers.scheme import RECORDED
 
 # So many parts of a composite id tell what it is like; the others are counted.
 FEW_PARTS = 2
@@ -128,6 +130,15 @@ def proof(one: Preset) -> str | None:
     return schemes.scheme(str(one.settings["signature.scheme"].value)).proof
 
 
+def unsigned(one: Preset) -> list[str]:
+    """Headers that ids are read from, and that whoever recorded a delivery can replace."""
+    facts = (one.settings.get(path) for path in ("scope", "event_id", "batch.event_id"))
+    values = (fact.value for fact in facts if fact is not None)
+    written = (text for value in values for text in ([value] if isinstance(value, str) else value))
+    read = header_names(parse_location(str(text)) for text in written)
+    return schemes.scheme(str(one.settings["signature.scheme"].value)).unsigned(read)
+
+
 def remarks(one: Preset) -> list[str]:
     """What to mind before a route names it."""
     said = ["passes"] if one.passes else []
@@ -171,6 +182,8 @@ def _show(console: Console, name: str, value: Value, known: Fact | Never, one: P
     if name == "signature.scheme":
         shown = proof(one)
         _indent(console, f"shown right by {shown}" if shown else "the scheme is unverified")
+        if names := ", ".join(unsigned(one)):
+            _indent(console, f"does not sign {names}: {RECORDED}")
     source = "" if known.source is None else f", {known.source}"
     _indent(console, f"{known.confidence.value} {one.checked}{source}", style="dim")
     if isinstance(known, Fact) and known.note:
@@ -266,7 +279,12 @@ def as_rows(found: Iterable[Preset]) -> list[dict[str, Any]]:
 
 def as_dict(one: Preset) -> dict[str, Any]:
     """All facts as JSON has them."""
-    return {**asdict(one), "checked": one.checked.isoformat(), "proof": proof(one)}
+    return {
+        **asdict(one),
+        "checked": one.checked.isoformat(),
+        "proof": proof(one),
+        "unsigned": unsigned(one),
+    }
 
 
 def _value(one: Preset, path: str) -> Value | None:

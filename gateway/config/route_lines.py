@@ -68,6 +68,7 @@ def _trust(sender: SenderFindings) -> tuple[tuple[str, str | None], ...]:
     anew = "with the first secret and a fresh time, for the consumer" if sender.resign else None
     return (
         ("signature", sender.signature + shown),
+        ("not signed", sender.unsigned),
         ("signed anew", anew),
         ("late", sender.late_delivery),
         *(("handshake", one) for one in sender.handshakes),

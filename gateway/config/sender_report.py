@@ -15,11 +15,12 @@ from gateway.config.route_settings import RouteSettings
 from gateway.config.sender_settings import HandshakeSettings
 from gateway.core.batch import OnMixed
 from gateway.core.durations import format_duration
-from gateway.core.location import Location, describe
+from gateway.core.location import Location, describe, header_names
 from gateway.core.route import FixedReply, ReplayReply, Route, StandardReply
 from gateway.core.signature import Signature
 from gateway.core.spans import Pointer
 from gateway.providers.presets import Confidence, Fact, Preset, Value
+from gateway.providers.scheme import RECORDED
 from gateway.providers.schemes import scheme
 
 _IDS = frozenset({"event_id", "batch.event_id"})
@@ -62,6 +63,8 @@ class SenderFindings:
     signature: str
     verified_by: str | None
     """What showed that the check is right; None without a check, or where nothing did."""
+    unsigned: str | None
+    """What a key is made of although the signature does not cover it."""
     resign: bool
     late_delivery: str | None
     handshakes: tuple[str, ...]
@@ -89,6 +92,7 @@ def sender(loaded: Loaded, index: int, route: Route) -> SenderFindings:
         per_attempt=", ".join(map(member_words, route.per_attempt)) or None,
         signature=_unchecked(written) if route.signature is None else _checked(route.signature),
         verified_by=None if route.signature is None else scheme(route.signature.scheme).proof,
+        unsigned=None if route.signature is None else _unsigned(route, route.signature),
         resign=written.resign,
         late_delivery=written.late_delivery,
         handshakes=tuple(_handshake(one, written) for one in written.handshakes),
@@ -174,6 +178,14 @@ def _checked(told: Signature) -> str:
         said.append(f"called at {told.public_url}")
     said += [f"{name} {value}" for name, value in told.expected]
     return ", ".join(said)
+
+
+def _unsigned(route: Route, told: Signature) -> str | None:
+    recipe = route.recipe
+    read = (*recipe.scope, *(recipe.operation or recipe.parts))
+    items = () if route.batch is None else route.batch.parts
+    names = scheme(told.scheme).unsigned(header_names((*read, *items)))
+    return f"{', '.join(names)}: {RECORDED}" if names else None
 
 
 def _span(seconds: float) -> str:

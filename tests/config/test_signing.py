@@ -235,6 +235,31 @@ def test_check_as_data_says_what_is_checked_and_what_is_unproven(read: Read) -> 
     assert found["routes"][0]["origins"]["event_id"] == "preset stripe (verified)"
 
 
+UNSIGNED = [
+    ("github", "signature: {secrets: a}", "X-GitHub-Hook-ID, X-GitHub-Delivery"),
+    ("github", "signature: {secrets: a}\nscope: literal:a\nevent_id: header:X-B", "X-B"),
+    ("github", "signature: {secrets: a}\nscope: literal:a\noperation_key: header:X-B", "X-B"),
+    ("github", "signature: {secrets: a}\nscope: literal:a\nevent_id: json:/a", None),
+    ("github", "", None),
+    ("svix", "signature: {secrets: whsec_AAAA}", None),
+    ("twitch", "signature: {secrets: a}", None),
+    ("aws-sns", "signature: {audience: a}", None),
+    ("contentful", 'signature: {secrets: a, public_url: "https://h"}', None),
+    ("github", "signature: {secrets: a}\nscope: literal:a\n"
+     "batch: {items: json:/a, event_id: [header:X-B, json:/id]}", "X-B"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "lines", "headers"), UNSIGNED)
+def test_check_says_which_headers_of_the_key_a_recorder_can_replace(
+    read: Read, name: str, lines: str, headers: str | None
+) -> None:
+    findings = check(read(provided(name, *lines.splitlines())))
+    said = headers and f"{headers}: whoever recorded one delivery can send it as another event"
+    assert findings.routes[0].sender.unsigned == said
+    assert ("not signed" in report.as_text(findings)) == (said is not None)
+
+
 def test_check_says_that_the_consumer_judges_where_nothing_is_checked(read: Read) -> None:
     said = " ".join(report.as_text(check(read(provided("stripe")))).split())
     assert "not checked here: the consumer judges (the provider signs: stripe)" in said

@@ -62,6 +62,17 @@ def test_a_scheme_that_nothing_has_shown_right_is_marked() -> None:
         assert ("the scheme is unverified" in run(name)) == (signature["proof"] is None)
 
 
+def test_a_preset_says_which_headers_of_its_ids_nobody_signs() -> None:
+    assert json.loads(run("github", "--json"))["unsigned"] == [
+        "X-GitHub-Hook-ID",
+        "X-GitHub-Delivery",
+    ]
+    assert unfolded("does not sign X-GitHub-Hook-ID, X-GitHub-Delivery:") in unfolded(run("github"))
+    for name in ("stripe", "svix", "twitch", "aws-sns", "lemonsqueezy"):
+        assert "does not sign" not in run(name)
+        assert json.loads(run(name, "--json"))["unsigned"] == []
+
+
 def test_a_name_that_is_none_is_a_mistake_of_the_user() -> None:
     ended = CliRunner().invoke(cli.app, ["providers", "nettlify"])
     assert ended.exit_code == 2
