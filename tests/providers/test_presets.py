@@ -33,7 +33,7 @@ FLOORS = {
 # Sources disagree about the id, or nothing says that a retry repeats it.
 DOUBTFUL = {
     "bigcommerce", "bitbucket", "braintree", "docusign", "hubspot", "linear", "mailgun", "netlify",
-    "shopify", "typeform", "woocommerce", "zendesk", "zoom",
+    "sentry", "shopify", "typeform", "woocommerce", "zendesk", "zoom",
 }  # fmt: skip
 PASSING = {"discord-interactions", "mollie", "plaid"}
 IDENTITIES = ("event_id", "batch.event_id")
