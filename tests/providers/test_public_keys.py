@@ -177,7 +177,8 @@ async def test_a_missing_blank_or_doubled_header_is_no_signature(kind: Kind) -> 
     for name in (name.encode() for name in kind.names):
         rest = tuple(line for line in sent.headers if line[0] != name)
         value = dict(sent.headers)[name]
-        for more in ((), ((name, b""),), ((name, value), (name.upper(), value[:-1] + b"9"))):
+        other = value[:-1] + (b"8" if value.endswith(b"9") else b"9")
+        for more in ((), ((name, b""),), ((name, value), (name.upper(), other))):
             assert await check(signature, sent._replace(headers=rest + more)) == MISSING, more
     assert await check(signature, delivery()) == MISSING
 
