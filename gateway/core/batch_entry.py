@@ -4,7 +4,8 @@ It is an entry like any other, under a key of its own that no claim has. Its *it
 that it was stored for. An item belongs to the newest entry that was stored for it.
 
 Success is that of them all. The entry is over once all its items are completed, whoever completed
-them; while only some are, it is sent all the same, marked, for the others' sake.
+them; while only some are, it is sent all the same, marked, for the others' sake. So it is where it
+carries events without an id, too: nobody else can have delivered those.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def store(
 def lease(entry: Entry, claims: Claims, token: int, seconds: float, now: float) -> Entry | None:
     """A worker takes an entry that is due; None where it may not, as in `inbox.lease`."""
     over = [claim is not None and claim.state is State.COMPLETED for claim in claims]
-    if over and all(over):
+    if over and all(over) and not entry.unkeyed:
         return None
     taken = inbox.lease(entry, None, token, seconds, now)
     return taken and replace(taken, doubtful=taken.doubtful or any(over))

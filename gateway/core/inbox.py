@@ -71,11 +71,11 @@ class Offer(NamedTuple):
     lease: float
     """Seconds; of use only if leased."""
     doubtful: bool = False
-    """Mark every forward of it, whatever its claim says: it is older than our memory, or a batch
-    with items that were seen before."""
+    """Mark every forward: it is older than our memory, or a batch with items that were seen."""
     items: tuple[Part, ...] = ()
-    """Of a batch: the claims that the entry stands for. `key` is the batch's own then, and no
-    claim's."""
+    """Of a batch: the claims that the entry stands for. None has `key` then."""
+    unkeyed: bool = False
+    """Of a batch: it carries events without an id, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +153,8 @@ class Entry:
     """When it may be leased; the end of the lease while leased."""
     token: int
     """Of whoever stored or leased it last."""
+    unkeyed: bool = False
+    """Of a batch: it carries events without an id beside its items."""
 
     def is_due(self, now: float) -> bool:
         """Free to be leased: pending and due, or leased under a lease that is over."""
@@ -294,4 +296,5 @@ def kept(entry: Entry | None, offer: Offer, now: float, *, attempt: int, doubtfu
         since=now,
         due=now + offer.lease if leased else now,
         token=offer.token,
+        unkeyed=offer.unkeyed,
     )

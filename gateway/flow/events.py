@@ -38,6 +38,8 @@ class Event(NamedTuple):
     """Of a batch: those that it is claimed by, each id once."""
     batch: Batch | None = None
     """As it came; None once it is known which of its items are new."""
+    unkeyed: bool = False
+    """Of a batch: events without an id are beside its items."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -75,14 +77,13 @@ class Event(NamedTuple):
         """How this delivery is stored. `doubtful`: whatever its claim says."""
         return Offer(
             self.key, route.name, self.token, self.fingerprint, self.delivery,
-            state, route.lease, doubtful, self.parts,
+            state, route.lease, doubtful, self.parts, self.unkeyed,
         )  # fmt: skip
 
     def of(self, wanted: Container[Item]) -> Event:
         """A batch with the claims of only some of its items, in the body that it has."""
         items = tuple(item for item in self.items if item in wanted)
-        unkeyed = 0 if self.batch is None else self.batch.unkeyed
-        return _carrying(self.delivery, items, unkeyed, self.token)
+        return _carrying(self.delivery, items, self.token, unkeyed=self.unkeyed)
 
 
 def read(reading: Reading, route: Route, token: int) -> Event | Missing | Conflicting | None:
@@ -137,15 +138,16 @@ def _batch(delivery: Delivery, carried: Batch, token: int) -> Event | Missing | 
     items = tuple(carried.by_key().values())
     if not items:
         return Missing("any item of the batch", len(carried.items))
-    return _carrying(delivery, items, carried.unkeyed, token, carried)
+    return _carrying(delivery, items, token, carried, unkeyed=carried.unkeyed > 0)
 
 
 def _carrying(
     delivery: Delivery,
     items: tuple[Item, ...],
-    unkeyed: int,
     token: int,
     carried: Batch | None = None,
+    *,
+    unkeyed: bool,
 ) -> Event:
     """A batch under a key made of its items'.
 
@@ -155,7 +157,15 @@ def _carrying(
     parts = tuple(item.part for item in items if item.part is not None)
     key = batch.key_of(parts, str(token) if unkeyed else "")
     return Event(
-        delivery, key, _common(items), None, batch.fingerprint_of(parts), token, items, carried
+        delivery,
+        key,
+        _common(items),
+        None,
+        batch.fingerprint_of(parts),
+        token,
+        items,
+        carried,
+        unkeyed,
     )
 
 

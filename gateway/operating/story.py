@@ -140,7 +140,12 @@ def item_lines(items: Iterable[Item]) -> Iterable[str]:
 def _batch_dict(known: Known) -> dict[str, Any] | None:
     if not known.items or known.entry_key is None:
         return None
-    return {"key": known.entry_key.hex(), "items": known.items, "completed": known.completed}
+    return {
+        "key": known.entry_key.hex(),
+        "items": known.items,
+        "completed": known.completed,
+        "unkeyed": known.entry is not None and known.entry.unkeyed,
+    }
 
 
 def _title(known: Known) -> tuple[str, str]:
@@ -164,6 +169,8 @@ def _claims_rows(known: Known) -> Iterable[tuple[str, str]]:
     """Of all the events of a batch."""
     open_ = known.items - known.completed
     yield "claims", f"{known.completed:,} completed, {open_:,} not"
+    if known.entry is not None and known.entry.unkeyed:
+        yield "", "events without an id are beside them, so it is sent whatever those claims say"
 
 
 def _claim_dict(known: Known, claim: Claim) -> dict[str, Any]:

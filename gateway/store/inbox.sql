@@ -118,11 +118,11 @@ select a.n::int4
 -- stored, or its claim was lost and won anew. What is too heavy to be fetched together stays due. The
 -- first attempt after a redrive is by a person's order, which has the moment of the entry's `since`.
 -- Claims and actions are asked about one row at a time: of an `exists` Postgres may make a table of all
--- completed claims first, for every lease. A batch is over when all of its items are; where some are, it
--- is sent for the others, marked. `asc` is the oldest first; for the newest first, so that a
--- fresh event does not wait for a backlog, the same text is turned round.
+-- completed claims first, for every lease. A batch is over when all of its items are and it carries
+-- nothing else; where some are, it is sent for the others, marked. `asc` is the oldest first; for the
+-- newest first, so that a fresh event does not wait for a backlog, the same text is turned round.
 with due as materialized (
-  select e.key, e.state, e.due, octet_length(e.body) as size
+  select e.key, e.state, e.due, e.unkeyed, octet_length(e.body) as size
     from dedup.entries e
    where e.route = $1
      and e.state in ('p', 'l')
@@ -132,8 +132,9 @@ with due as materialized (
    limit $2
      for update of e skip locked
 ), known as materialized (
-  select d.*, b.items, b.fingerprints, b.ids, coalesce(b.partly, false) as partly, coalesce(b.over,
-           coalesce((select c.state in ('d', 'D') from dedup.claims c where c.key = d.key), false)) as over
+  select d.*, b.items, b.fingerprints, b.ids, coalesce(b.partly, false) as partly,
+         not d.unkeyed and coalesce(b.over,
+           (select c.state in ('d', 'D') from dedup.claims c where c.key = d.key), false) as over
     from due d
    cross join lateral (
      select array_agg(i.key order by i.key) as items,

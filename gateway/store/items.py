@@ -257,6 +257,7 @@ class Items:
             BYTE[offer.fingerprint],
             whole(offer.key.event_id),
             *columns(offer.delivery),
+            offer.unkeyed,
             wait,
         )
         stored = await self._run(self._store_statement, trip, args)

@@ -44,7 +44,7 @@ returning exists (select from owed o where o.token = $6::int8 and o.state = 'l')
 -- all claims are lost, and nothing is stored.
 with asked as materialized (
   select a.*
-    from (select set_config('lock_timeout', $18::text, true)) as bounded,
+    from (select set_config('lock_timeout', $19::text, true)) as bounded,
          unnest($1::uuid[], $2::"char"[], $3::bytea[]) as a(key, fingerprint, whole_id)
 ), mine as (
   update dedup.claims c
@@ -63,18 +63,18 @@ with asked as materialized (
   having count(*) > 0
 ), kept as (
   insert into dedup.entries as e (key, route, state, doubtful, attempt, fingerprint, token, due,
-                                  settled, event_id, method, target, peer, scheme, headers, body)
+                                  settled, unkeyed, event_id, method, target, peer, scheme, headers, body)
   select $4::uuid, $5::int2, $7::"char", t.doubtful, t.attempt - ($7::"char" <> 'l')::int4,
          $10::"char", $6::int8,
          case when $7::"char" = 'l' then now() + $8::float8 * interval '1 second' else now() end,
          case when $7::"char" = 'h' then now() end,
-         $11::bytea, $12::text, $13::text, $14::text, $15::text, $16::bytea, $17::bytea
+         $18::bool, $11::bytea, $12::text, $13::text, $14::text, $15::text, $16::bytea, $17::bytea
     from together t
   on conflict (key) do update
      set route = excluded.route, state = excluded.state, doubtful = excluded.doubtful,
          attempt = excluded.attempt, fingerprint = excluded.fingerprint, token = excluded.token,
          due = excluded.due, since = now(), received = now(), settled = excluded.settled, why = null,
-         event_id = excluded.event_id, method = excluded.method, target = excluded.target,
+         unkeyed = excluded.unkeyed, event_id = excluded.event_id, method = excluded.method, target = excluded.target,
          peer = excluded.peer, scheme = excluded.scheme, headers = excluded.headers,
          body = excluded.body
    where e.state in ('d', 'x', 'o')

@@ -66,7 +66,8 @@ class Known:
     def is_over(self) -> bool:
         """Whether all events of its entry are completed: it is never sent then."""
         if self.items:
-            return self.completed == self.items
+            unkeyed = self.entry is not None and self.entry.unkeyed
+            return self.completed == self.items and not unkeyed
         return self.claim is not None and self.claim.state is State.COMPLETED
 
 
@@ -131,6 +132,7 @@ def _entry(row: Mapping[str, Any]) -> Entry | None:
         since=row["since"],
         due=row["due"],
         token=row["entry_token"],
+        unkeyed=row["unkeyed"],
     )
 
 

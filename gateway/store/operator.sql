@@ -16,7 +16,7 @@ select a.key, extract(epoch from now())::float8 as now,
        exists (select from dedup.replies r where r.key = a.key) as has_reply,
        i.event_id as item_id, e.key as entry_key, b.items, b.completed,
        e.state as entry_state, e.doubtful as entry_doubtful, e.attempt as entry_attempt,
-       e.token as entry_token, e.fingerprint as entry_fingerprint, er.name as entry_route,
+       e.token as entry_token, e.unkeyed, e.fingerprint as entry_fingerprint, er.name as entry_route,
        extract(epoch from e.since)::float8 as since, extract(epoch from e.due)::float8 as due,
        extract(epoch from e.received)::float8 as received,
        extract(epoch from e.settled)::float8 as settled,
@@ -151,11 +151,11 @@ with asked as materialized (
      and e.state = a.state
      and e.attempt = a.attempt
      and (e.state in ('p', 'x', 'h') or (e.state = 'l' and e.due < now()))
-     and not coalesce(
+     and (e.unkeyed or not coalesce(
        (select bool_and(coalesce(c.state in ('d', 'D'), false))
           from dedup.entry_items i left join dedup.claims c on c.key = i.key where i.entry = e.key),
        (select c.state in ('d', 'D') from dedup.claims c where c.key = e.key),
-       false)
+       false))
   returning e.key, e.route, e.attempt
 ), noted as (
   insert into dedup.actions (who, action, why, key, route, attempt)

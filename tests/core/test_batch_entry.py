@@ -118,6 +118,15 @@ def test_a_batch_is_over_with_its_last_item_and_marked_from_its_first(
         assert (taken.doubtful, taken.attempt, taken.token) == (doubtful, 2, THEIRS)
 
 
+def test_a_batch_that_carries_events_without_an_id_is_not_over_with_its_items() -> None:
+    _, made, _ = batch_entry.store([claimed()], None, offer()._replace(unkeyed=True), NOW)
+    assert made is not None
+    taken = batch_entry.lease(made, [ended(State.COMPLETED)], THEIRS, 30.0, NOW)
+    assert taken is not None
+    assert taken.doubtful
+    assert taken.unkeyed
+
+
 def test_what_is_not_due_is_nobodys() -> None:
     waiting = entry(EntryState.PENDING, due=NOW + 1)
     assert batch_entry.lease(waiting, [ended(State.STORED)], THEIRS, 30.0, NOW) is None

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 import pytest_asyncio
@@ -13,6 +14,7 @@ import pytest_asyncio
 from tests.rig import sender
 from tests.rig.batches import BATCH, batch, claims, route, states, taken
 from tests.rig.consumer import Says
+from tests.rig.deadline import eventually
 from tests.rig.gateway import Gateway
 from tests.rig.world import Claim, World, fresh
 
@@ -169,6 +171,26 @@ async def test_items_without_an_id_are_refused_only_where_none_has_one(
     assert b"any item of the batch" in refused.body
     assert (await gateway.send(batch(name, a, {"n": 1}, path="/hooks/strict"))).verdict == "first"
     assert taken(world, name) == [[a, None]]
+
+
+async def test_an_event_without_an_id_is_sent_although_all_beside_it_was_completed_elsewhere(
+    world: World, gateway: Gateway
+) -> None:
+    """Once with one, and once without, where nothing is owed any more."""
+
+    async def nothing_is_owed() -> bool:
+        return not await world.database.owes()
+
+    for more, came in (([{"n": 1}], [False, True]), ([], [False])):
+        a, b, name = fresh("a"), fresh("b"), fresh("inbox")
+        world.consumer.script(name, Says(status=500, delay=0.5), Says())
+        await gateway.send(batch(name, a, b, *more, path="/hooks/inbox"))
+        await eventually(partial(world.consumer.requests, name), within=10)
+        await world.database.execute(
+            "update dedup.claims set state = 'd' where event_id = any ($1)", [a, b]
+        )
+        await eventually(nothing_is_owed, within=10)
+        assert [request.marked for request in world.consumer.requests(name)] == came
 
 
 async def test_an_observer_only_claims_and_forwards_each_batch_as_it_came(

@@ -125,6 +125,7 @@ class Rows:
         self,
         *event_ids: str,
         claims: str = "s",
+        unkeyed: bool = False,
         **more: Any,
     ) -> bytes:
         """An entry for so many claims, in these states; the last one is that of the rest."""
@@ -138,6 +139,9 @@ class Rows:
                 " values ($1, $2, $3, $4)",
                 UUID(key_of(event_id)), UUID(entry), b"\x08", event_id.encode(),
             )  # fmt: skip
+        await self.sql.execute(
+            "update dedup.entries set unkeyed = $2 where key = $1", UUID(entry), unkeyed
+        )
         return entry
 
     async def lease(self, token: int, *, seconds: float = 30.0, most: int = 1) -> list[Any]:

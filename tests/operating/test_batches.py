@@ -93,6 +93,22 @@ async def test_a_batch_is_sent_once_more_unless_all_of_it_is_completed(
     assert leased["by_order"]
 
 
+async def test_a_batch_that_carries_events_without_an_id_is_sent_once_more_whatever_its_items_are(
+    at: Desk, rows: Rows, file: Path
+) -> None:
+    entry = await rows.batch("a", "b", claims="d", unkeyed=True)
+    before = await known(at, entry)
+    assert not before.is_over
+    story = await told("claims", "show", *EVENT)
+    assert story["batch"] == {"key": entry.hex(), "items": 2, "completed": 2, "unkeyed": True}
+    said = " ".join((await run("inbox", "show", "--key", entry.hex())).stdout.split())
+    assert "2 completed, 0 not events without an id are beside them" in said
+    assert await at.act(Action.REDRIVE, [Seen(entry, EntryState.DEAD, 3)], BY)
+    (leased,) = await rows.lease(11)
+    assert leased["key"].bytes == entry
+    assert leased["doubtful"]
+
+
 async def test_an_entry_of_its_own_and_one_of_a_batch_end_together(at: Desk, rows: Rows) -> None:
     lone = await rows.entry("a", claim=None)
     batch = await rows.batch("a", "b")
@@ -121,7 +137,7 @@ async def test_the_story_of_an_event_names_its_batch_and_what_was_done_to_either
     story = await told("claims", "show", *EVENT)
     assert story["event_id"] == "b"
     assert story["claim"]["state"] == "released"
-    assert story["batch"] == {"key": entry.hex(), "items": 2, "completed": 1}
+    assert story["batch"] == {"key": entry.hex(), "items": 2, "completed": 1, "unkeyed": False}
     assert [one["action"] for one in story["actions"]] == ["drop", "release"]
     said = " ".join((await run("claims", "show", *EVENT)).stdout.split())
     assert f"event b key {key_of('b').hex()}" in said

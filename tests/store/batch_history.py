@@ -134,6 +134,7 @@ class BatchHistory:
         asks = self.a_batch()
         if asks:
             offer = self.in_some_state(offer_of(asks))
+            offer = offer._replace(unkeyed=self.dice.random() < 0.3)
             self.note("store", asks, offer.state)
             await self.both_store(offer)
 

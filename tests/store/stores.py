@@ -255,6 +255,7 @@ def as_entry(found: Any) -> Entry:
         since=found["since"].timestamp(),
         due=found["due"].timestamp(),
         token=found["token"],
+        unkeyed=found["unkeyed"],
     )
 
 

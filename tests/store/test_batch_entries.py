@@ -86,6 +86,25 @@ async def test_an_entry_for_only_some_of_its_items_is_doubtful_and_lists_those(
     assert {part.key for part in leased.items} == {keys[0], keys[2]}
 
 
+async def test_an_entry_that_carries_events_without_an_id_is_sent_although_its_items_are_completed(
+    batch: ClaimedBatch, sql: asyncpg.Connection
+) -> None:
+    store = batch.store
+    offer = batch.offer._replace(state=EntryState.PENDING, unkeyed=True)
+    assert await store.store(offer)
+    for ask in batch.asks:
+        assert (await store.settle(ask, Ending.COMPLETE)).late
+    (leased,) = await store.lease()
+    assert leased.doubtful
+    assert set(leased.items) == set(offer.items)
+    done = conclusion_of(leased, EntryEnding.DELIVER)
+    await store.conclude(done)
+    closed = await entry(sql, offer.key)
+    assert closed is not None
+    assert closed.state is EntryState.DELIVERED
+    assert await store.lease() == []
+
+
 async def test_nothing_is_stored_when_all_items_are_lost(
     batch: ClaimedBatch, sql: asyncpg.Connection
 ) -> None:

@@ -143,7 +143,7 @@ async def test_storing_a_batch_that_waits_for_its_own_first_try_is_told_what_tha
             [bytes([part.fingerprint]) for part in parts],
             [part.key.event_id.encode() for part in parts],
             UUID(offer.key.digest), 1, offer.token, b"l", 30.0, False, b"a", b"",
-            *columns(offer.delivery), WAIT,
+            *columns(offer.delivery), False, WAIT,
         )  # fmt: skip
         wire.set(Wire.BLACK_HOLE)
         asked = asyncio.ensure_future(store.store(offer, PATIENCE))

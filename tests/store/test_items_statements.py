@@ -77,6 +77,7 @@ async def test_items_and_their_entries_are_found_by_their_keys_however_many_ther
                 "'a'",
                 "''",
                 *delivery,
+                "false",
                 "'1s'",
             ],
         ),
@@ -101,7 +102,7 @@ async def test_a_statement_of_a_batch_waits_for_a_lock_as_long_as_it_is_told_and
     fingerprints, ids = [b"a", b"a"], [b"", b""]
     storing = (
         keys, fingerprints, ids, UUID(offer.key.digest), 1, offer.token, b"l", 30.0, False, b"a",
-        b"", *columns(DELIVERY),
+        b"", *columns(DELIVERY), False,
     )  # fmt: skip
     await sql.fetch(*arrival(*asks))
     if name == "revive":
