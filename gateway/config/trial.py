@@ -12,6 +12,7 @@ from gateway.config.loaded import Loaded
 from gateway.config.sender_report import condition_words, duplicates_words, member_words
 from gateway.core import batch, handshake, spans
 from gateway.core.batch import Batch
+from gateway.core.document import bytes_of
 from gateway.core.durations import format_duration
 from gateway.core.event import Delivery, EventKey
 from gateway.core.headers import BadNomination, end_to_end
@@ -226,7 +227,7 @@ def _item(trial: Trial, item: batch.Item, text: str, seen: set[str]) -> SampleIt
     time = None if item.event_time is None else _time(item.event_time)
     if item.part is None:
         assert trial.route.batch is not None
-        alone = trial.delivery._replace(body=text[item.span.start : item.span.end].encode())
+        alone = trial.delivery._replace(body=bytes_of(text[item.span.start : item.span.end]))
         values = Reading(alone).values(trial.route.batch.parts)
         where = values.where if isinstance(values, Missing | Conflicting) else ""
         why = f"{where} {absence.reason(alone, parse_location(where))}" if where else "unknown"

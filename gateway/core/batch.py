@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from gateway.core import spans
 from gateway.core.claim import Seen, Won
+from gateway.core.document import bytes_of, is_plain
 from gateway.core.event import Delivery, EventKey, Part
 from gateway.core.fingerprint import fingerprint
 from gateway.core.keying import Conflicting, Missing, Reading, Recipe, digest
@@ -141,9 +142,10 @@ def read(
         return None
     try:
         lists = _apart(one for pointer in policy.items for one in spans.series(text, pointer))
+        if not lists:
+            return None
+        spans.check_around(text, lists)
     except spans.Unreadable:
-        return None
-    if not lists:
         return None
     if sum(len(one.elements) for one in lists) > MOST_ITEMS:
         return Missing(f"a batch of more than {MOST_ITEMS} items")
@@ -157,10 +159,14 @@ def read(
     return Batch(tuple(found), lists)
 
 
-def with_only(reading: Reading, batch: Batch, kept: Collection[bytes]) -> Delivery:
-    """The delivery with the items of these keys, once each, and those without an id."""
+def with_only(reading: Reading, batch: Batch, kept: Collection[bytes]) -> Delivery | None:
+    """The delivery with the items of these keys, once each, and those without an id.
+
+    None where it is not in plain UTF-8: what is left of it had to be in the encoding of the whole.
+    """
     text = reading.json_text()
-    assert text is not None, "it was read before"
+    if text is None or not is_plain(reading.json_body()):
+        return None
     seen: set[bytes] = set()
     stay: set[Span] = set()
     for item in batch.items:
@@ -171,7 +177,7 @@ def with_only(reading: Reading, batch: Batch, kept: Collection[bytes]) -> Delive
             stay.add(item.span)
     delivery = reading.delivery
     lines = tuple(line for line in delivery.headers if line[0].lower() not in _OF_THE_WHOLE)
-    body = spans.with_only(text, batch.lists, stay).encode()
+    body = bytes_of(spans.with_only(text, batch.lists, stay))
     return delivery._replace(headers=lines, body=body)
 
 
@@ -212,7 +218,7 @@ def _item(
     scope: list[str],
     per_attempt: Collection[Pointer],
 ) -> Item | Conflicting:
-    body = text[span.start : span.end].encode()
+    body = bytes_of(text[span.start : span.end])
     item = reading.of(body)
     values = item.values(policy.parts)
     if isinstance(values, Conflicting):  # of the request: items cannot conflict

@@ -39,6 +39,24 @@ def parse_plainly(body: bytes) -> object:
     return json.loads(body.decode())
 
 
+def text_of(body: bytes) -> str:
+    """A JSON body as text, in whichever of its encodings it is: as `json.loads` takes it.
+
+    Half of a pair of surrogates stays one. Raises ValueError.
+    """
+    return body.decode(json.detect_encoding(body), "surrogatepass")
+
+
+def bytes_of(text: str) -> bytes:
+    """A text, or a part of it, in plain UTF-8."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def is_plain(body: bytes) -> bool:
+    """Whether a JSON body is in UTF-8 without a mark of its byte order."""
+    return json.detect_encoding(body) == "utf-8"
+
+
 class Document:
     """One body, parsed at most once in each way and only when asked for.
 

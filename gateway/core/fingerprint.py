@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection
 
+from gateway.core.document import bytes_of, text_of
 from gateway.core.spans import Pointer, lacking
 
 
@@ -22,6 +23,6 @@ def lasting(body: bytes, per_attempt: Collection[Pointer]) -> bytes:
     if not per_attempt:
         return body
     try:
-        return lacking(body.decode("utf-8"), per_attempt).encode()
-    except ValueError:  # no UTF-8, no JSON, a lone surrogate
+        return bytes_of(lacking(text_of(body), per_attempt))
+    except ValueError:  # in no encoding of JSON, or no JSON
         return body

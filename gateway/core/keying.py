@@ -25,7 +25,13 @@ from functools import lru_cache
 from typing import assert_never
 
 from gateway.core import form
-from gateway.core.document import Document, Parse, is_out_of_proportion, parse_plainly
+from gateway.core.document import (
+    Document,
+    Parse,
+    is_out_of_proportion,
+    parse_plainly,
+    text_of,
+)
 from gateway.core.event import Delivery, EventKey
 from gateway.core.location import (
     FirstOf,
@@ -146,16 +152,19 @@ class Reading:
         return isinstance(self._find(location, fractions=True), Missing)
 
     def json_text(self) -> str | None:
-        """The JSON body as text; None where it is no JSON, or would take too much memory."""
-        body = self._json_body()
+        """The text of what may be a JSON body; None where its parts would take too much memory."""
+        body = self.json_body()
         if is_out_of_proportion(body):
             return None
-        # A quick parser refuses what consumers read all the same: half an emoji, NaN.
-        for parse in (self._parse, parse_plainly):
-            with suppress(ValueError, RecursionError):
-                parse(body)
-                return body.decode("utf-8")
+        with suppress(ValueError):
+            return text_of(body)
         return None
+
+    def json_body(self) -> bytes:
+        """The body, unpacked if it is packed."""
+        # No packed body begins like a JSON object or list, so there is nothing to look up.
+        plain = self.delivery.body[:1] in (b"{", b"[")
+        return self.delivery.body if plain else self._plain_body()
 
     def values(self, locations: Iterable[Location]) -> list[str] | Missing | Conflicting:
         """What is at each of them, or why one has no usable value."""
@@ -218,14 +227,9 @@ class Reading:
     def _json(self, location: Json, *, fractions: bool) -> str | Missing:
         document = self._document
         if document is None:
-            document = self._document = Document(self._json_body(), self._parse)
+            document = self._document = Document(self.json_body(), self._parse)
         text = document.text(location.pointer, fractions=fractions)
         return Missing(describe(location)) if text is None else text
-
-    def _json_body(self) -> bytes:
-        # No packed body begins like a JSON object or list, so there is nothing to look up.
-        plain = self.delivery.body[:1] in (b"{", b"[")
-        return self.delivery.body if plain else self._plain_body()
 
     def _plain_body(self) -> bytes:
         body = self.delivery.body

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import assert_never
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -108,6 +109,7 @@ def parse_location(text: str) -> Location:
     return options[0] if len(options) == 1 else FirstOf(options)
 
 
+@lru_cache(maxsize=1024)  # for each item of a batch that has no time, say
 def describe(location: Location) -> str:
     """The location as a user writes it; `parse_location` reads it back."""
     match location:

@@ -162,7 +162,8 @@ class Batches:
         if not self._filters:
             return event.delivery, True
         reading = Reading(event.delivery, self._shared.parse)
-        return batch.with_only(reading, whole, {part.key.digest for part in new.parts}), False
+        narrowed = batch.with_only(reading, whole, {part.key.digest for part in new.parts})
+        return (event.delivery, True) if narrowed is None else (narrowed, False)
 
 
 def _held(found: Found) -> set[Item]:

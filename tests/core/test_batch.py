@@ -15,6 +15,7 @@ from gateway.core import batch
 from gateway.core.batch import MOST_ITEMS, Batch, BatchPolicy, OnMixed
 from gateway.core.claim import Seen, Won
 from gateway.core.event import Delivery, Part
+from gateway.core.fingerprint import fingerprint
 from gateway.core.keying import Conflicting, Missing, Reading, Recipe
 from gateway.core.location import Json, parse_location
 from gateway.core.spans import Pointer
@@ -54,7 +55,9 @@ def left(came: Delivery, *event_ids: str, by: BatchPolicy | None = None) -> Deli
     found = read(came, by)
     assert isinstance(found, Batch)
     kept = {one.part.key.digest for one in found.items if one.part and ids_of(one) in event_ids}
-    return batch.with_only(Reading(came), found, kept)
+    narrowed = batch.with_only(Reading(came), found, kept)
+    assert narrowed is not None
+    return narrowed
 
 
 def ids_of(item: batch.Item) -> str | None:
@@ -248,14 +251,38 @@ def test_what_lies_beside_the_lists_is_an_item_without_an_id(other: str) -> None
     assert ids(carried(f'{{"entry":[{{"changes":[{first}]}}]}}', MESSAGES)) == ["a"]
 
 
-@pytest.mark.parametrize("odd", [r'"\ud83d"', "NaN", "1e999"])
-def test_an_odd_value_leaves_the_items_their_ids(odd: str) -> None:
-    # orjson, by which bodies are read, refuses these.
-    found = batch.read(
-        Reading(delivery(f'[{{"id":"a","text":{odd}}}]'.encode()), orjson.loads),
-        policy(),
-        RECIPE,
-        (),
-    )
+# orjson, by which bodies are read, refuses these.
+@pytest.mark.parametrize("odd", [r'"\ud83d"', "NaN", "1e999", "7" * 5000, '"\ud83d"'])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+def test_odd_values_and_other_encodings_leave_the_items_their_ids(odd: str, encoding: str) -> None:
+    text = f'{{"n":{odd},"events":[{{"id":"a","text":{odd}}},{{"id":"b"}}]}}'
+    came, by = delivery(text.encode(encoding, "surrogatepass")), policy(items=(("events",),))
+    found = batch.read(Reading(came, orjson.loads), by, RECIPE, [("text",)])
     assert isinstance(found, Batch)
-    assert ids(found) == ["a"]
+    assert ids(found) == ["a", "b"]
+    assert [item.part and item.part.fingerprint for item in found.items] == [
+        fingerprint(b'{"id":"a"}'), fingerprint(b'{"id":"b"}'),
+    ]  # fmt: skip
+
+
+def test_an_integer_of_any_length_is_an_id() -> None:
+    assert ids(carried(f'[{{"id":{"7" * 5000}}}]')) == ["7" * 5000]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_of_a_body_in_another_encoding_nothing_is_left_out(encoding: str) -> None:
+    reading = Reading(delivery('[{"id":"a"},{"id":"b"}]'.encode(encoding)))
+    found = batch.read(reading, policy(), RECIPE, ())
+    assert isinstance(found, Batch)
+    assert batch.with_only(reading, found, found.by_key().keys() - {b""}) is None
+
+
+def test_what_is_left_keeps_half_a_pair_of_surrogates() -> None:
+    half = b"\xed\xa0\xbd"
+    came = delivery(b'[{"id":"a"},{"id":"b","text":"%b"}]' % half)
+    assert left(came, "b").body == b'[{"id":"b","text":"%b"}]' % half
+
+
+def test_a_body_that_is_no_json_around_its_items_is_no_batch() -> None:
+    for body in ('{"events":[{"id":"a"}]} x', '{"events":[{"id":"a"}], 1:2}', '{"events" [1]}'):
+        assert read(delivery(body.encode()), policy(items=(("events",),))) is None

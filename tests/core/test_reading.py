@@ -6,9 +6,11 @@ import gzip
 import json
 import zlib
 
+import orjson
 import pytest
 
 from gateway.core.event import EventKey
+from gateway.core.fingerprint import lasting
 from gateway.core.form import MOST_FIELDS
 from gateway.core.keying import (
     INFLATE_LIMIT,
@@ -200,3 +202,16 @@ def test_a_type_may_be_any_text_or_number() -> None:
     reading = Reading(delivery(b'{"type": "order.paid", "v": 1.5, "n": 3, "x": null}'))
     values = [reading.text(parse_location(f"json:/{name}")) for name in ("type", "v", "n", "x")]
     assert values == ["order.paid", "1.5", "3", None]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32-le"])
+def test_a_json_body_is_read_in_any_of_its_encodings_with_numbers_of_any_length(
+    encoding: str,
+) -> None:
+    def came(attempt: int) -> bytes:
+        return f'{{"n": {"7" * 5000}, "event_id": "evt_1", "attempt": {attempt}}}'.encode(encoding)
+
+    found = Reading(delivery(came(1)), orjson.loads).identify(BY_JSON)
+    assert isinstance(found, EventKey)
+    assert found.event_id == "evt_1"
+    assert lasting(came(1), [("attempt",)]) == lasting(came(2), [("attempt",)])
