@@ -73,7 +73,9 @@ EDITS_OF_SIGNATURES = [
     Edit("contentful: a listed header that is missing", CONTENTFUL,
          " or len(said) != len(names)", ""),
     Edit("contentful: the path as it came", CONTENTFUL, "(_normalised(path), path)", "(path,)"),
-    Edit("braintree: another end of line", IN_BODY, "(payload.encode(),)",
-         '(payload.encode(), payload.encode() + b"\\n")'),
+    Edit("braintree: a line break that is lost", IN_BODY,
+         '(payload.encode(), payload.encode() + b"\\n")', "(payload.encode(),)"),
+    Edit("braintree: a line break that makes another event", "gateway/core/keying.py",
+         'found.rstrip("\\n")', "found"),
     Edit("braintree: any payload", IN_BODY, " or not _PAYLOAD.fullmatch(payload)", ""),
 ]  # fmt: skip

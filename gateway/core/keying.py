@@ -25,13 +25,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from gateway.core import form
-from gateway.core.document import (
-    Document,
-    Parse,
-    is_out_of_proportion,
-    parse_plainly,
-    text_of,
-)
+from gateway.core.document import Document, Parse, is_out_of_proportion, parse_plainly, text_of
 from gateway.core.event import Delivery, EventKey
 from gateway.core.location import (
     FirstOf,
@@ -275,7 +269,9 @@ def _add(hasher: hashlib.blake2b, group: Iterable[str]) -> None:
 
 
 def _sha256(found: str | Missing | Conflicting) -> str | Missing | Conflicting:
-    return hashlib.sha256(_encode(found)).hexdigest() if isinstance(found, str) else found
+    if not isinstance(found, str):
+        return found
+    return hashlib.sha256(_encode(found.rstrip("\n"))).hexdigest()
 
 
 def _encode(text: str) -> bytes:

@@ -6,7 +6,8 @@ form:NAME            a field of an urlencoded body
 query:NAME           a parameter of the target's query
 literal:TEXT         a fixed text
 a | b                the first that is present
-sha256(LOCATION)     the hex digest of a value that is itself the identity
+sha256(LOCATION)     the hex digest of a value that is itself the identity, without line breaks at
+                     its end, which get lost: Braintree's libraries believe a payload either way
 """
 
 from __future__ import annotations

@@ -29,9 +29,10 @@ def braintree(delivery: Delivery) -> Signed | None:
     if payload is None or signature is None or not _PAYLOAD.fullmatch(payload):
         return None
     marks = tuple(found[1].encode() for found in _PAIR.finditer(signature))
-    # The payload as it came, and nothing else: the id is made of it, and a second spelling that is
-    # believed too would be a second event.
-    return Signed(marks, (payload.encode(),), None, "sha1") if 0 < len(marks) <= 16 else None
+    # Braintree's libraries try it with a line break, too, which is there when it is signed and gets
+    # lost on some ways. The id leaves it out: a second spelling must not be a second event.
+    texts = (payload.encode(), payload.encode() + b"\n")
+    return Signed(marks, texts, None, "sha1") if 0 < len(marks) <= 16 else None
 
 
 def mailgun(delivery: Delivery) -> Signed | None:

@@ -14,7 +14,6 @@ from gateway.core.event import Delivery
 from gateway.core.signature import Checked, Signature
 from gateway.providers.keyset import Keyring
 
-
 # Of headers that an id is read from and no signature covers.
 RECORDED = "whoever recorded one delivery can send it as another event"
 

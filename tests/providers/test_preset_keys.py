@@ -223,6 +223,11 @@ SAME = {
         delivery(LEMON, "X-Event-Name: order_created"),
         delivery(LEMON, "X-Event-Name: order_refunded"),
     ),
+    "a payload that lost the line break at its end": (
+        "braintree",
+        delivery("bt_signature=p%7Cm&bt_payload=AAAA%0AAAAA%0A"),
+        delivery("bt_signature=p%7Cm&bt_payload=AAAA%0AAAAA"),
+    ),
     "another message in the same body": (
         "meta",
         delivery('{"entry":[{"id":"1","changes":[{"value":{"messages":[{"id":"wamid"}]}}]}]}'),
