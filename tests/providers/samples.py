@@ -1,9 +1,9 @@
-"""What each provider sends: one event, a retry of it, a sibling, its handshakes, and what it wants
-to hear. Invented, or made of the facts with personal details replaced. `samples/NAME.yaml`:
+"""What each provider sends: one event, a retry of it, its siblings, its handshakes, and what it
+wants to hear. Invented, or made of the facts with personal details replaced. `samples/NAME.yaml`:
 
     event       {method, target, headers, json | form | text}; target follows the route's path
     retry       what differs in a retry: headers (null takes one out), json as a merge patch, …
-    sibling     the same for another event that looks alike
+    siblings    the same for each of the other events that look alike
     mixed       of a batch: one item that was in `event`, and one that is new
     duplicate   {status, content_type, body} for a duplicate; absent where all passes through
     handshakes  [{signed, method, target, headers, json | form | text,
@@ -52,7 +52,7 @@ class Sample:
 
     event: Delivery
     retry: Delivery
-    sibling: Delivery
+    siblings: tuple[Delivery, ...]
     mixed: Delivery | None
     duplicate: Said | None
     handshakes: tuple[Handshake, ...]
@@ -70,7 +70,7 @@ def sample(name: str) -> Sample:
     return Sample(
         event=_request(event),
         retry=_request(_patched(event, read["retry"])),
-        sibling=_request(_patched(event, read["sibling"])),
+        siblings=tuple(_request(_patched(event, one)) for one in read["siblings"]),
         mixed=_request(_patched(event, read["mixed"])) if "mixed" in read else None,
         duplicate=_said(read.get("duplicate")),
         handshakes=tuple(

@@ -1,13 +1,16 @@
-"""Samples of every provider, and that a retry counts as the same event with the same body."""
+"""Samples of every provider: a retry is the same event with the same body, and a sibling is kept
+apart by each part of the scope."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from gateway.core.event import Delivery
 from gateway.core.keying import Reading
+from gateway.core.location import Literal
 from gateway.core.route import Route
 from gateway.flow import events
 from gateway.flow.events import Event
@@ -40,3 +43,24 @@ def test_what_a_provider_changes_per_attempt_is_no_other_body(
     both = first.keys() & again.keys()  # a batch may come in another composition
     assert both
     assert {key: first[key] for key in both} == {key: again[key] for key in both}
+
+
+def digests(route: Route, request: Delivery) -> set[bytes]:
+    found = events.read(Reading(request), route, 1)
+    assert isinstance(found, Event), found
+    return {part.key.digest for part in found.parts} or {found.key.digest}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_any_part_of_its_scope_an_event_and_a_sibling_would_be_one(
+    name: str, routes: Mapping[str, Route]
+) -> None:
+    given, route = sample(name), routes[name]
+    scope = route.recipe.scope
+    for part in scope:
+        if isinstance(part, Literal):  # the route's name, which all of them share
+            continue
+        wider = tuple(one for one in scope if one != part)
+        without = replace(route, recipe=replace(route.recipe, scope=wider))
+        event = digests(without, given.event)
+        assert any(event & digests(without, one) for one in given.siblings), part
