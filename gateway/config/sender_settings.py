@@ -74,9 +74,10 @@ class SignatureSettings(Strict):
     JWKS, which is fetched and kept for an hour. Default: those that the provider publishes, if the
     scheme knows where; else none."""
     tolerance: Span | None = None
-    """How far a signed time stamp may be from now. Default: what the provider's own libraries take.
-    Too short refuses the deliveries of a slow network or a wrong clock, too long lets somebody who
-    recorded a delivery send it again for that time."""
+    """How far a signed time stamp may be from now. Default: what the provider's own libraries take;
+    for Mailgun and PayPal, which name no limit, an hour more than they retry. Too short refuses the
+    deliveries of a slow network or a wrong clock, too long lets somebody who recorded a delivery
+    send it again for that time."""
     public_url: WebAddress | None = None
     """For schemes that sign the URL: what the provider calls, https://HOST and a path if it differs
     from the one that arrives here. Default: as the request itself says, which is not what the

@@ -279,6 +279,8 @@ SCHEMES = (
         proof="a vector in PayPal-Java-SDK ValidateCert.java",
         verifier=_paypal_verifier,
         dated=True,
+        # It names no limit. A retry may come under its first stamp for three days.
+        tolerance=73 * 3600,
         needs=("webhook_id",),
         fault=fault_of(from_text),
     ),

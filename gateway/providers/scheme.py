@@ -70,8 +70,9 @@ class Scheme:
     tolerance: float | None = None
     """Seconds that the time stamp may be away from now where the route says nothing.
 
-    None: any. Providers that name no limit may send a retry under its first stamp, and within the
-    retention a replay is a duplicate anyway.
+    None: any. Providers that name no limit may send a retry under its first stamp, and where the
+    whole body is signed, a replay within the retention is a duplicate anyway. Where it is not, a
+    recording can carry other events, so Mailgun and PayPal have as long as they retry.
     """
     needs: tuple[str, ...] = ("secrets",)
     """The settings of `signature` that it cannot do without."""

@@ -131,6 +131,13 @@ async def test_mailguns_token_is_signed_with_its_time(one: Delivery) -> None:
     assert b'"event-data": {"id": "e"}' in later.body
 
 
+async def test_a_last_retry_of_mailguns_is_believed_under_its_first_stamp() -> None:
+    signature, one = signature_of("mailgun", "key"), mailgun("key", str(NOW))
+    minutes = 10 + 10 + 15 + 30 + 60 + 120 + 240  # the longer of the two schedules
+    assert await check(signature, one, NOW + 60 * minutes) == Valid(0)
+    assert await check(signature, one, NOW + 10 * 3600) == EXPIRED
+
+
 async def test_mailgun_signs_forms_too() -> None:
     one = mailgun("key", NOW, form=True)
     assert await check(signature_of("mailgun", "key"), one, NOW) == Valid(0)

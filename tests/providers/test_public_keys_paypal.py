@@ -7,8 +7,8 @@ import pytest
 from gateway.core.signature import Valid
 from gateway.providers import schemes
 from tests.providers import named_certificates as published
-from tests.providers.certified import MISSING, ROUTE, WRONG, check, paypal, web
-from tests.providers.publishers import NOW, Web, certificate, rsa_key, signature_of
+from tests.providers.certified import EXPIRED, MISSING, ROUTE, WRONG, check, paypal, web
+from tests.providers.publishers import NOW, Web, certificate, pem, rsa_key, signature_of
 from tests.providers.signed import delivery, with_one_byte_changed
 
 FORGED_PAYPAL = [
@@ -39,6 +39,14 @@ async def test_what_paypal_signed_itself_is_valid() -> None:
     assert await check(signature, one, published.PAYPAL_TIME, source) == Valid(0)
     another = signature_of("paypal", webhook_id="3RN13029J36659324")
     assert await check(another, one, published.PAYPAL_TIME, source) == WRONG
+
+
+async def test_a_last_retry_of_paypals_is_believed_under_its_first_stamp() -> None:
+    days = 86_400
+    key = pem(rsa_key("one")).decode()  # without dates of its own
+    signature = signature_of("paypal", key, webhook_id="WH-1")
+    assert await check(signature, paypal(), NOW + 3 * days) == Valid(0)
+    assert await check(signature, paypal(), NOW + 4 * days) == EXPIRED
 
 
 async def test_one_changed_byte_of_paypals_is_refused() -> None:
