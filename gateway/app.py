@@ -30,6 +30,7 @@ from gateway.core.outcome import StatusPolicy
 from gateway.core.route import Upstream
 from gateway.flow.bodies import Bodies
 from gateway.flow.flights import Flights
+from gateway.flow.load import Load
 from gateway.flow.observing import Observations
 from gateway.flow.record import Recorder
 from gateway.flow.shared import Shared
@@ -155,6 +156,7 @@ class Gateway:
             room=self._upkeep,
             replies=self._store,
             bodies=Bodies(loaded.limits.body_memory),
+            load=Load(),
             flights=Flights(),
             recorder=self._recorder,
             observations=self._observations,

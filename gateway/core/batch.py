@@ -28,6 +28,9 @@ from gateway.core.spans import Pointer, Series, Span
 # Providers send 5,000 at most. Each is a row of one statement, and a forger's body could have a
 # million.
 MOST_ITEMS = 10_000
+# Of a list of plain texts or numbers, an item to so many commas: such items have hardly anything to
+# read. Of objects there is a brace to each, and more commas than this in the usual ones.
+COMMAS = 8
 # They describe the body as it was, byte by byte, in which items were.
 _OF_THE_WHOLE = frozenset(
     {b"content-encoding", b"content-md5", b"digest", b"content-digest", b"repr-digest"}
@@ -125,6 +128,11 @@ def seen_together(seen: Collection[Seen]) -> Seen:
         any(one.stored for one in seen),
         any(one.dead for one in seen),
     )
+
+
+def weight(body: bytes) -> int:
+    """Roughly how many items a JSON body has, without parsing it: too many rather than too few."""
+    return max(body.count(b"{"), body.count(b",") // COMMAS)
 
 
 def read(

@@ -15,8 +15,10 @@ from gateway.flow.notes import Notes
 from gateway.flow.observe import ObserveRoute
 from gateway.flow.receive import ForwardRoute
 from gateway.flow.shared import Shared
+from gateway.flow.weighed import Weighed
 
-Receiver = ForwardRoute | ObserveRoute | InboxRoute | Guard
+Innermost = ForwardRoute | ObserveRoute | InboxRoute
+Receiver = Innermost | Weighed | Guard
 
 
 def wire(
@@ -35,13 +37,16 @@ def wire(
     deliverer = Deliverer(route, sender, doubt, notes, shared, slots=_slots(route))
     match route.mode:
         case Mode.FORWARD:
-            receiver: Receiver = ForwardRoute(route, sender, doubt, deliverer, notes, shared)
+            innermost: Innermost = ForwardRoute(route, sender, doubt, deliverer, notes, shared)
         case Mode.INBOX:
-            receiver = InboxRoute(route, sender, deliverer, notes, shared)
+            innermost = InboxRoute(route, sender, deliverer, notes, shared)
         case Mode.OBSERVE:
-            receiver = ObserveRoute(route, sender, notes, shared)
+            innermost = ObserveRoute(route, sender, notes, shared)
         case _:
             assert_never(route.mode)
+    receiver: Receiver = innermost
+    if route.batch is not None:
+        receiver = Weighed(innermost, sender, notes, shared)
     if verifier is not None:
         receiver = Guard(receiver, sender, verifier, notes, shared)
     return receiver, deliverer

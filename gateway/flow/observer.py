@@ -78,6 +78,10 @@ class Observer:
             case _:
                 assert_never(found)
 
+    def bypassed(self) -> None:
+        """A delivery that took no claim: the store was away, or too many items were in hand."""
+        self._note(What.BYPASSED)
+
     def unsigned(self, flaw: Flaw | None) -> None:
         """A delivery whose signature is bad; None where nobody could check it."""
         self._note(What.UNSIGNED, UNCHECKED if flaw is None else flaw.value)
@@ -85,7 +89,7 @@ class Observer:
     def saw(self, event: Event, met: Sequence[Arrival] | StoreAway, *, accepted: bool) -> None:
         """A delivery with a key, or with several, and whether the consumer answered success."""
         if isinstance(met, StoreAway):
-            self._note(What.BYPASSED)
+            self.bypassed()
         elif event.items:
             self._saw_batch(event, met, accepted=accepted)
         else:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gateway.core.document import Parse
 from gateway.flow.bodies import Bodies
 from gateway.flow.flights import Flights
+from gateway.flow.load import Load
 from gateway.flow.needs import (
     Claims,
     Clock,
@@ -38,6 +39,7 @@ class Shared:
     room: Room
     replies: Replies
     bodies: Bodies
+    load: Load
     flights: Flights
     recorder: Recorder
     observations: Observations

@@ -145,6 +145,13 @@ def test_a_batch_may_be_empty_and_must_not_be_endless() -> None:
     assert isinstance(read(delivery(many)), Missing)
 
 
+@pytest.mark.parametrize("item", ['{"id":"a"}', '{"a":{"b":1},"c":[1,2],"id":"a"}', '"a"', "1"])
+def test_what_a_batch_weighs_is_about_its_items(item: str) -> None:
+    weighed = batch.weight(f"[{','.join([item] * 800)}]".encode())
+    assert 99 <= weighed <= 1600
+    assert weighed >= 800 or "{" not in item
+
+
 def test_an_item_is_the_same_event_as_a_delivery_of_its_own() -> None:
     alone = Reading(delivery(b'{"id":"a"}')).identify(recipe("json:/id"))
     assert part("a").key == alone

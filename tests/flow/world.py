@@ -26,6 +26,7 @@ from gateway.flow.bodies import Bodies
 from gateway.flow.deliver import Deliverer
 from gateway.flow.flights import Flights
 from gateway.flow.forward import Sender
+from gateway.flow.load import Load
 from gateway.flow.modes import Receiver, wire
 from gateway.flow.needs import Signer, Verifier
 from gateway.flow.observing import Observations
@@ -121,6 +122,7 @@ class World:
         )
         self.flights = Flights()
         self.bodies = Bodies(1024**2)
+        self.load = Load()
         self.route = replace(ROUTE, **changes)
         self.receiver, self.deliverer = self.wired(self.route)
 
@@ -142,6 +144,7 @@ class World:
             room=self.room,
             replies=self.replies,
             bodies=self.bodies,
+            load=self.load,
             flights=self.flights,
             recorder=self.recorder,
             observations=self.observations,

@@ -1,0 +1,94 @@
+"""Batches that are too many at one time, for those of their own route and of others."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.core.answer import Answered, Reason, Verdict
+from gateway.core.claim import State
+from gateway.core.observing import What
+from gateway.core.route import Mode
+from gateway.flow.load import LIGHT, MOST, MOST_OF_A_ROUTE, Load
+from gateway.flow.weighed import CROWDED
+from tests.flow.batched import FILTER, bring, bringing, sent, states
+from tests.flow.consumer import Gate, says
+from tests.flow.told import STORED
+from tests.flow.world import MakeWorld, answered
+
+LARGE = tuple(f"evt_{n}" for n in range(LIGHT + 1))
+SMALL = LARGE[:-1]
+
+
+@pytest.mark.parametrize("mode", [Mode.FORWARD, Mode.INBOX])
+async def test_a_batch_beyond_the_load_is_refused_before_it_is_read(
+    make_world: MakeWorld, mode: Mode
+) -> None:
+    world = make_world(batch=FILTER, mode=mode)
+    world.load.take("orders", MOST_OF_A_ROUTE - LIGHT)
+    assert await bring(world, *LARGE) == CROWDED
+    assert CROWDED.status == 503
+    assert CROWDED.retry_after
+    assert world.counted["rejection", Reason.OVERLOADED] == 1
+    assert states(world, *LARGE) == [None] * len(LARGE)
+    assert sent(world) == []
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+async def test_a_routes_only_batch_comes_in_whatever_others_have_in_hand(
+    make_world: MakeWorld, mode: Mode
+) -> None:
+    world = make_world(batch=FILTER, mode=mode)
+    world.load.take("other", MOST)
+    answer = await bring(world, *LARGE)
+    assert answer == STORED if mode is Mode.INBOX else isinstance(answer, Answered)
+    await world.settled()
+    assert set(states(world, *LARGE)) <= {State.COMPLETED, State.STORED}
+    assert world.load.taken == MOST
+
+
+async def test_a_small_batch_is_never_refused(make_world: MakeWorld) -> None:
+    world = make_world(batch=FILTER)
+    world.load.take("orders", MOST)
+    assert isinstance(await bring(world, *SMALL), Answered)
+
+
+async def test_a_batch_is_in_hand_until_it_is_answered(make_world: MakeWorld) -> None:
+    world = make_world(batch=FILTER)
+    gate = Gate(says(200))
+    world.consumer.answers(gate)
+    first = bringing(world, *LARGE)
+    await gate.reached.wait()
+    assert world.load.taken == len(LARGE)
+    gate.open()
+    await first
+    assert world.load.taken == 0
+    world.consumer.answers(gate := Gate(says(200)))
+    other = bringing(world, *(f"{event_id}_b" for event_id in LARGE))
+    await gate.reached.wait()
+    other.cancel()
+    await asyncio.gather(other, return_exceptions=True)
+    assert world.load.taken == 0
+
+
+async def test_observe_forwards_what_is_too_much_and_claims_nothing(make_world: MakeWorld) -> None:
+    world = make_world(batch=FILTER, mode=Mode.OBSERVE)
+    world.load.take("orders", MOST)
+    answer = answered(await bring(world, *LARGE))
+    assert (answer.verdict, answer.visible) == (Verdict.BYPASSED, False)
+    assert sent(world) == [list(LARGE)]
+    assert world.counted["delivery", Verdict.BYPASSED] == 1
+    assert states(world, *LARGE) == [None] * len(LARGE)
+    await world.observations.keep_once()
+    assert world.notebook.sums[What.BYPASSED, ""] == 1
+
+
+def test_no_route_takes_the_room_of_the_others() -> None:
+    load = Load()
+    taken = [load.take("greedy", MOST // 10) for _ in range(10)]
+    assert taken == [True] * 5 + [False] * 5
+    assert load.take("other", MOST // 10)
+    assert load.take("other", MOST // 10)
+    load.give_back("greedy", MOST // 10)
+    assert load.take("greedy", MOST // 10)
