@@ -17,10 +17,16 @@ end
 $$;
 
 grant usage on schema dedup to dedup_gateway;
-grant select, insert, update on dedup.claims to dedup_gateway;
+-- Claims are deleted when their retention is over.
+grant select, insert, update, delete on dedup.claims to dedup_gateway;
 grant select, insert, update, delete on dedup.entries, dedup.entry_items to dedup_gateway;
 grant select, insert, update, delete on dedup.observations to dedup_gateway;
 grant select, insert on dedup.routes, dedup.actions to dedup_gateway;
+grant update (retention) on dedup.routes to dedup_gateway;
+grant select, insert, delete on dedup.canaries, dedup.purges to dedup_gateway;
+grant select, insert on dedup.retentions to dedup_gateway;
+grant select, update on dedup.jobs to dedup_gateway;
+grant select, insert, update on dedup.backfills to dedup_gateway;
 -- A kept reply goes when `claims release` frees its event.
 grant select, insert, delete on dedup.replies to dedup_gateway;
 grant select on dedup.migrations to dedup_gateway;
