@@ -1,7 +1,7 @@
 """Receiving in observe mode: the same claims, and nothing that a provider or a consumer could
 notice.
 
-Everything is forwarded, at most a quarter of a second late when the store is away; nothing is
+Everything is forwarded, at most a quarter of a second late, whatever the store does; nothing is
 answered by us, no header is added, no delivery waits for another. The claims are those of forward
 mode, so switching over is a reload that keeps the memory. Without a won claim only success is
 settled.
@@ -9,6 +9,7 @@ settled.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,8 +26,11 @@ from gateway.flow.landing import Landing
 from gateway.flow.notes import Notes
 from gateway.flow.shared import Shared
 
-# An observer must be harmless: this is all the delay that an absent store may cause.
+# An observer must be harmless: this is all the delay that the store may cause. It takes longer over
+# some thousand items of a batch, and may go on with them while the consumer has them already.
 OBSERVE_WITHIN = 0.25
+
+Met = Sequence[Arrival] | StoreAway
 
 
 class ObserveRoute:
@@ -57,17 +61,19 @@ class ObserveRoute:
 
     async def _observed(self, event: Event) -> Landing:
         lease_end = self._shared.clock() + self.route.lease
-        met = await self._meet(event)
-        judged = self._judge(event, met)
+        meeting = asyncio.ensure_future(self._meet(event))
+        await asyncio.wait({meeting}, timeout=OBSERVE_WITHIN)
         result: Outcome = Ambiguous("broken_off")  # what a cancelled forward leaves behind
         try:
             result = await self._sender.send(event.delivery)
         finally:
+            met = _so_far(meeting)
+            judged = self._judge(event, met)
             self._settle(event, met, judged, result, lease_end)
             self._observer.saw(event, met, accepted=isinstance(result, Delivered))
         return _landing(result, judged.verdict)._replace(shape=judged.shape, taken=judged.new)
 
-    async def _meet(self, event: Event) -> Sequence[Arrival] | StoreAway:
+    async def _meet(self, event: Event) -> Met:
         claims, asks = self._shared.claims, event.asks(self.route)
         try:
             if event.items:
@@ -76,7 +82,7 @@ class ObserveRoute:
         except StoreAway as away:
             return away
 
-    def _judge(self, event: Event, met: Sequence[Arrival] | StoreAway) -> _Judged:
+    def _judge(self, event: Event, met: Met) -> _Judged:
         """What the delivery would have been told."""
         if isinstance(met, StoreAway):
             return _Judged(Verdict.BYPASSED, new=event)
@@ -109,7 +115,7 @@ class ObserveRoute:
     def _settle(
         self,
         event: Event,
-        met: Sequence[Arrival] | StoreAway,
+        met: Met,
         judged: _Judged,
         result: Outcome,
         lease_end: float,
@@ -141,7 +147,15 @@ def _landing(result: Outcome, verdict: Verdict) -> Landing:
     return Landing(answer_to(result, verdict, visible=False))
 
 
-def _is_undecided(met: Sequence[Arrival] | StoreAway) -> bool:
+def _so_far(meeting: asyncio.Future[Met]) -> Met:
+    """What the store has said by the time of the reply, which does not wait for it either."""
+    if meeting.done():
+        return meeting.result()
+    meeting.cancel()
+    return StoreAway("no answer before the consumer's", undecided=True)
+
+
+def _is_undecided(met: Met) -> bool:
     """Whether something of it is not known to be completed."""
     if isinstance(met, StoreAway):
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from gateway.core.answer import Duplicate, Verdict
@@ -10,10 +12,12 @@ from gateway.core.claim import State
 from gateway.core.event import EventKey, Part
 from gateway.core.inbox import EntryState
 from gateway.core.route import Mode, OnDoubt, OnStale
+from gateway.flow.observe import OBSERVE_WITHIN
 from tests.flow.batched import (
     FILTER,
     WHOLE,
     bring,
+    bringing,
     claim,
     entries,
     hold,
@@ -21,9 +25,9 @@ from tests.flow.batched import (
     sent,
     states,
 )
-from tests.flow.consumer import says
+from tests.flow.consumer import Gate, says
 from tests.flow.told import STORED
-from tests.flow.world import MakeWorld, World, answered
+from tests.flow.world import LEASE, MakeWorld, World, answered
 
 COMPLETED, RELEASED = State.COMPLETED, State.RELEASED
 
@@ -125,3 +129,35 @@ async def test_an_observer_settles_what_it_won_and_only_success_for_others(
     world.shop.away = False
     await world.settled()
     assert states(world, "x") == [COMPLETED]
+
+
+async def test_an_observer_forwards_before_a_slow_store_has_said_what_is_new(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER, mode=Mode.OBSERVE)
+    world.shop.slowness = OBSERVE_WITHIN * 2
+    gate = Gate(says(200))
+    world.consumer.answers(gate)
+    bringing_it = bringing(world, "a", "b")
+    await gate.reached.wait()
+    assert states(world, "a", "b") == [None, None]
+    while states(world, "a", "b") != [State.CLAIMED] * 2:
+        await asyncio.sleep(0.01)
+    gate.open()
+    assert answered(await bringing_it).verdict is Verdict.FIRST
+    await world.settled()
+    assert states(world, "a", "b") == [COMPLETED] * 2
+
+
+@pytest.mark.parametrize(("status", "state"), [(200, COMPLETED), (400, None)])
+async def test_an_observers_reply_waits_for_no_slow_store(
+    make_world: MakeWorld, status: int, state: State | None
+) -> None:
+    world = make_world(batch=FILTER, mode=Mode.OBSERVE)
+    world.shop.slowness = 3600.0
+    world.consumer.answers(says(status))
+    answer = answered(await bring(world, "a", "b"))
+    assert (answer.reply.status, answer.verdict) == (status, Verdict.BYPASSED)
+    world.pass_by(LEASE)
+    await world.settled()
+    assert states(world, "a", "b") == [state] * 2
