@@ -32,6 +32,9 @@ class Fetching:
                 if response.status != 200:
                     raise FetchError(f"answered {response.status}")
                 return await _within(response, LONGEST_DOCUMENT)
+        except aiohttp.InvalidURL:
+            # Its text is the URL whole, which may have a key or the proxy's password in it.
+            raise FetchError("the URL, or that of the proxy, is none") from None
         except TimeoutError:
             raise FetchError(f"no answer within {TIMEOUT:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:

@@ -1,12 +1,14 @@
 """Keys: the public keys of providers, read from files and fetched from URLs, kept within bounds.
 
-A set is looked at again before it is an hour old, and nobody waits for that. While its server is
-away the old one stays in use, for a day at most. A key id that is not in a set may be a new key or
-a forger's, so it asks for the set, once a minute at the most: a set that was read within that
+A set is fetched again once it is 45 minutes old, and nobody waits for that. While its server is
+away the old one stays in use, until it is a day old. A key id that is not in a set may be a new one
+or a forger's, so it asks for the set, once a minute at the most: a set that was read within that
 minute has the last word, an older one has none. All who wait for one URL share one fetch.
 
 Certificates that deliveries name are the sender's choice among the URLs that a scheme allows, so
-only so many are kept, and only so many new ones are asked for.
+only so many are kept, and only so many new ones are asked for. Forged names can use that share up,
+so that a certificate which nobody has had yet cannot be told from them, and its deliveries are told
+to come again; one that was had stays. A certificate among the route's own keys needs none of it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ Clock = Callable[[], float]
 """Monotonic seconds."""
 
 # Providers publish a key long before they sign with it, and what they revoke should not be believed
-# for more than an hour; the rest of it is for tries that fail.
+# for more than an hour while their server can be reached: the rest of it is for tries that fail.
 FRESH = 2700.0
 # Long enough for a bad night at the provider's, and then nobody is believed for old times' sake.
 OLDEST = 86_400.0

@@ -157,6 +157,16 @@ async def test_no_server_at_all_is_a_fetch_error(
         await fetcher.fetch(url)
 
 
+async def test_no_fault_shows_a_key_of_the_url_or_a_password_of_the_proxy(
+    fetcher: Fetching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for proxy in ("", "user:hunter2@proxy:3128", "http://user:hunter2@proxy:99999"):
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        with pytest.raises(FetchError) as caught:
+            await fetcher.fetch("https://localhost:99999/keys?key=hunter3")
+        assert "hunter" not in str(caught.value)
+
+
 async def test_a_proxy_of_the_environment_is_used(
     publisher: Publisher, fetcher: Fetching, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,8 +71,8 @@ class SignatureSettings(Strict):
     one that is left here is still believed."""
     keys: Annotated[tuple[Filled, ...], *Listed] = ()
     """The provider's public keys, where it signs with them: PEM or JWKS files, or https URLs of a
-    JWKS, which is fetched and kept for an hour. Default: those that the provider publishes, if the
-    scheme knows where; else none."""
+    JWKS, which is fetched again every 45 minutes. Default: those that the provider publishes, if
+    the scheme knows where; else none."""
     tolerance: Span | None = None
     """How far a signed time stamp may be from now. Default: what the provider's own libraries take;
     for Mailgun and PayPal, which name no limit, an hour more than they retry. Too short refuses the

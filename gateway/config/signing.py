@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from gateway.config import local_keys, senders
 from gateway.config.custody import stores
@@ -120,6 +121,16 @@ def _keys(told: SignatureSettings, known: Scheme, path: Path) -> Iterator[Fault]
         if key.lower().startswith("http://"):
             message = "would fetch the provider's keys unprotected, where anybody can replace them"
             yield Fault((*path, "keys", index), message, "write https://")
+        elif senders.is_url(key) and not _can_be_fetched(key):
+            yield Fault((*path, "keys", index), "is no URL", "write https://HOST/PATH")
+
+
+def _can_be_fetched(key: str) -> bool:
+    try:
+        parts = urlsplit(key)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _resigning(settings: RouteSettings, known: Scheme | None, here: Path) -> Iterator[Fault]:

@@ -95,7 +95,9 @@ def _is_rsa(key: Key, signed: Signed) -> bool:
 
 
 _SNS_CERTIFICATE = re.compile(
-    r"https://sns\.[a-z0-9-]{3,32}\.amazonaws\.com(\.cn)?"
+    # Regions only: sns.s3-us-west-2.amazonaws.com would be anybody's bucket of that name.
+    r"https://sns\.(cn-[a-z]{2,16}-[0-9]{1,2}\.amazonaws\.com\.cn"
+    r"|[a-z]{2}(-[a-z]{2,16}){1,3}-[0-9]{1,2}\.amazonaws\.com)"
     r"/SimpleNotificationService-[0-9A-Za-z]{1,64}\.pem"
 )
 _SNS_DIGESTS: Mapping[str, HashAlgorithm] = {"1": SHA1(), "2": SHA256()}

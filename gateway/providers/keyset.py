@@ -219,7 +219,7 @@ def _from_certificate(block: bytes) -> Key:
 def _loaded(load: Callable[..., Any], *content: bytes) -> Any:
     try:
         return load(*content)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         raise ValueError("has a key or certificate that cannot be read") from None
 
 

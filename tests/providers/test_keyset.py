@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
+from base64 import b64encode, encodebytes
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_pem_x509_certificate
 from hypothesis import given
 from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm
@@ -83,6 +85,14 @@ def test_what_is_no_key_for_us_is_passed_over(unusable: object) -> None:
     assert [key.kid for key in parse(content)] == ["good"]
 
 
+def of_version_18(certificate: bytes) -> bytes:
+    """X.509 has three."""
+    der = load_pem_x509_certificate(certificate).public_bytes(Encoding.DER)
+    version = b"\xa0\x03\x02\x01"
+    changed = der.replace(version + b"\x02", version + b"\x11", 1)
+    return b"-----BEGIN CERTIFICATE-----\n%b-----END CERTIFICATE-----\n" % encodebytes(changed)
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -97,6 +107,7 @@ def test_what_is_no_key_for_us_is_passed_over(unusable: object) -> None:
         (certificate(RSA) + private_pem(RSA), "a private key"),
         (pem(rsa_key("short", 1024)), "another kind"),
         (pem(RSA).replace(b"MII", b"AAA"), "cannot be read"),
+        (of_version_18(certificate(RSA)), "cannot be read"),
         (jwks(*[jwk(EC, kid="e")] * (MOST_KEYS + 1)), "the most"),
         (pem(EC) * (MOST_KEYS + 1), "the most"),
     ],

@@ -138,6 +138,8 @@ FORGED_SNS = [
     "https://snsxeu-west-1.amazonaws.com/SimpleNotificationService-0123abcd.pem",
     "https://mine.s3.amazonaws.com/SimpleNotificationService-0123abcd.pem",
     "https://sns.mine.s3.amazonaws.com/SimpleNotificationService-0123abcd.pem",
+    "https://sns.s3-us-west-2.amazonaws.com/SimpleNotificationService-0123abcd.pem",
+    "https://sns.eu-west-1.amazonaws.com.cn/SimpleNotificationService-0123abcd.pem",
     "HTTPS://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123abcd.pem",
     "file:///etc/passwd",
     "",
