@@ -100,7 +100,7 @@ class InboxRoute:
         claimed = event.ending(self.route, Ending.RELEASE)
         leased = Conclusion(
             event.key, self.route.name, event.token, event.fingerprint,
-            EntryEnding.HAND_BACK, False, 0.0, "not begun", event.parts,
+            EntryEnding.HAND_BACK, False, 0.0, "not begun",
         )  # fmt: skip
         lease_end = self._clock() + self.route.lease
         self._shared.recorder.withdraw(claimed, leased, lease_end=lease_end)
@@ -145,7 +145,7 @@ class InboxRoute:
         if offer.state is EntryState.LEASED:
             leased = Leased(
                 event.key, self.route.name, event.token, attempt, doubtful, event.fingerprint,
-                0.0, now, event.delivery, items=event.parts,
+                0.0, now, event.delivery,
             )  # fmt: skip
             self._deliverer.start(event, leased, began + self.route.lease)
         else:
