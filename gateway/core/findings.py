@@ -188,8 +188,8 @@ def _repeats(observed: Observed) -> int:
 
 def _delivery_id(observed: Observed) -> Finding | None:
     whole, but_id = observed.number(What.SAME_BODY), observed.number(What.SAME_BUT_ID)
-    number, bodies = whole + but_id, observed.number(What.BODY)
-    alike = observed.number(What.NEW) > bodies * ALIKE
+    number, bodies = whole + but_id, observed.by_detail(What.BODY)
+    alike = sum(bodies.values()) > bodies.get("", 0) * ALIKE
     if not number or alike or _repeats(observed) * HARDLY_EVER > number:
         return None
     what = What.SAME_BODY if whole >= but_id else What.SAME_BUT_ID

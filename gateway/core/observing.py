@@ -33,6 +33,8 @@ UNCHECKED = "unchecked"
 """Of `unsigned`: nobody could tell, for lack of the keys."""
 MARKED = "marked"
 """Of `again`: an earlier attempt may have had its effect."""
+ONCE_MORE = "once_more"
+"""Of `body`: it came before, under the same id or another."""
 OTHER_TYPE = "other_type"
 """Of `mismatch`: its type is another, too, so it is another event."""
 
@@ -66,7 +68,7 @@ class What(StrEnum):
     MISMATCH = "mismatch"
     """One id came with another body."""
     BODY = "body"
-    """A body that was not seen before."""
+    """A body by which an event can be known; whether it came before."""
     SAME_BODY = "same_body"
     """Such a body came once more, or more often, under another id."""
     SAME_BUT_ID = "same_but_id"
@@ -154,9 +156,9 @@ class Trace(NamedTuple):
     """By what a body is known again under another id."""
 
     body: int
-    """Of what remains without the id; of use within one process only."""
+    """Of what has to be the same; of use within one process only."""
     holds_id: bool
-    """Whether the id was in it."""
+    """Whether what is new with the id was in it."""
 
 
 def print_of(route: Route) -> bytes:
@@ -171,13 +173,20 @@ def shape(seen: Seen, promise: Promise | None) -> tuple[Shape, float]:
     return (shape_of(age, promise) if seen.same_event else Shape.OPERATION), age
 
 
-def trace(body: bytes, event_id: str, per_attempt: Collection[Pointer]) -> Trace | None:
-    """What to know a body by, whatever its id is; None where it says too little, or too much."""
+def traces(body: bytes, event_id: str, per_attempt: Collection[Pointer]) -> tuple[Trace, ...]:
+    """What to know a body by, whatever its id is; nothing where it says too little, or too much.
+
+    Of a composite one part may be another, and not several: two events of one customer differ in
+    their number and their time, and the rest of their bodies may well be the same.
+    """
     if len(body) > LONGEST_BODY:
-        return None
+        return ()
     rest = lasting(body, per_attempt)
-    holds_id = False
-    for part in event_id.encode("utf-8", "surrogatepass").split(b","):  # those of a composite
-        if len(part) >= SHORTEST_ID and part in rest:
-            rest, holds_id = rest.replace(part, b""), True
-    return Trace(hash(rest), holds_id) if len(rest) >= SHORTEST_BODY else None
+    parts = event_id.encode("utf-8", "surrogatepass").split(b",")
+    inside = [n for n, part in enumerate(parts) if len(part) >= SHORTEST_ID and part in rest]
+    found = [(Trace(hash(rest), False), rest)] if len(inside) < len(parts) else []
+    for n in inside:
+        without = rest.replace(parts[n], b"")
+        others = (*parts[:n], b"", *parts[n + 1 :])
+        found.append((Trace(hash((others, without)), True), without))
+    return tuple(trace for trace, left in found if len(left) >= SHORTEST_BODY)

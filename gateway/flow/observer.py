@@ -7,14 +7,17 @@ hashes, and not for ever.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol, assert_never
 
 from gateway.core.claim import Arrival, Held, Seen, StoreAway, Won
+from gateway.core.document import bytes_of, text_of
 from gateway.core.event import EventKey
-from gateway.core.keying import Conflicting, Missing
+from gateway.core.keying import Conflicting, Missing, Reading
 from gateway.core.observing import (
+    LONGEST_BODY,
     MARKED,
+    ONCE_MORE,
     OTHER_TYPE,
     UNCHECKED,
     Count,
@@ -22,7 +25,7 @@ from gateway.core.observing import (
     What,
     print_of,
     shape,
-    trace,
+    traces,
 )
 from gateway.core.retention import Shape
 from gateway.core.route import Route
@@ -31,6 +34,9 @@ from gateway.flow.events import Event
 
 # Deliveries that a route remembers: 3 MB of hashes. Providers retry first after seconds or minutes.
 MOST_REMEMBERED = 10_000
+
+# Events of one batch: enough of them to see by, and together some milliseconds.
+MOST_COMPARED = 200
 
 
 class Add(Protocol):
@@ -53,7 +59,7 @@ class Memory:
     def make_room(self) -> None:
         """Forget what is too much."""
         for kept in (self.bodies, self.types):
-            if len(kept) > MOST_REMEMBERED:
+            while len(kept) > MOST_REMEMBERED:
                 kept.popitem(last=False)
 
 
@@ -116,13 +122,13 @@ class Observer:
     def _saw_batch(self, event: Event, met: Sequence[Arrival], *, accepted: bool) -> None:
         """Each of its events once, and all of it as one delivery."""
         kinds = {_kind(arrival) for arrival in met}
-        for item, arrival in zip(event.items, met, strict=True):
+        for item, arrival, body in zip(event.items, met, _bodies(event), strict=True):
             assert item.part is not None, "it was asked for"
             self._note(What.ITEM, _kind(arrival).value)
             if isinstance(arrival, Seen | Held):
                 self._repeated(item.part.key, item.event_type, arrival, accepted=accepted)
             elif arrival.attempt == 1:
-                self._remember(item.part.key, item.event_type, None)
+                self._remember(item.part.key, item.event_type, body)
         unkeyed = 0 if event.batch is None else event.batch.unkeyed
         if unkeyed:
             self._add(self._count(What.ITEM, What.UNKEYED.value), unkeyed, 0.0, None)
@@ -135,32 +141,35 @@ class Observer:
             first = self._memory.types.get(key.digest)
             is_other = None not in (first, kind) and first != hash(kind)
             self._note(What.MISMATCH, OTHER_TYPE if is_other else "", example=key.event_id)
-        if accepted:
+        # One that met the first one undecided may be the only one that had its effect.
+        if accepted and isinstance(arrival, Seen):
             self._note(What.TAKEN_AGAIN, example=key.event_id)
 
     def _remember(self, key: EventKey, kind: str | None, body: bytes | None) -> None:
-        """An id that nobody has seen. `body`: None for a batch's, which is not the event's own."""
+        """An id that nobody has seen. `body`: the event's own; None where it takes too long."""
         if kind is not None:
             self._memory.types[key.digest] = hash(kind)
-        known_by = None if body is None else trace(body, key.event_id, self._route.per_attempt)
-        if known_by is not None:
-            self._compare(key, known_by)
+        if body is not None:
+            self._compare(key, traces(body, key.event_id, self._route.per_attempt))
         self._memory.make_room()
 
-    def _compare(self, key: EventKey, known_by: Trace) -> None:
+    def _compare(self, key: EventKey, known_by: tuple[Trace, ...]) -> None:
         """Did its body come before, under another id?"""
         # Under an operation key the id may well be right, and the operation's be new every time.
         name = hash(key.digest if self._route.recipe.operation else key.event_id)
         bodies = self._memory.bodies
-        if known_by.body not in bodies:
-            self._note(What.BODY)
-            bodies[known_by.body] = name
-        elif bodies[known_by.body] not in (name, None):
-            # Once for each body: that of a heartbeat comes under any number of ids.
-            what = What.SAME_BUT_ID if known_by.holds_id else What.SAME_BODY
+        known = [one for one in known_by if one.body in bodies]
+        others = [one for one in known if bodies[one.body] not in (name, None)]
+        # Once for each body: that of a heartbeat comes under any number of ids.
+        had_several = any(bodies[one.body] is None for one in known)
+        if known_by:
+            self._note(What.BODY, ONCE_MORE if known else "")
+        if others and not had_several:
+            what = What.SAME_BUT_ID if all(one.holds_id for one in others) else What.SAME_BODY
             self._note(what, example=key.event_id)
-            bodies[known_by.body] = None
-        bodies.move_to_end(known_by.body)
+        for one in known_by:
+            bodies[one.body] = None if others or had_several else name
+            bodies.move_to_end(one.body)
 
     def _note(
         self, what: What, detail: str = "", greatest: float = 0.0, example: str | None = None
@@ -169,6 +178,16 @@ class Observer:
 
     def _count(self, what: What, detail: str) -> Count:
         return Count(self._route.name, self._recipe, what, detail)
+
+
+def _bodies(event: Event) -> Iterator[bytes | None]:
+    """Those of a batch's items; None where reading it anew takes too long."""
+    body = event.delivery.body if len(event.delivery.body) <= LONGEST_BODY else b""
+    body = Reading(event.delivery._replace(body=body)).json_body()
+    text = text_of(body) if len(body) <= LONGEST_BODY else ""
+    for number, item in enumerate(event.items):
+        is_compared = text and number < MOST_COMPARED
+        yield bytes_of(text[item.span.start : item.span.end]) if is_compared else None
 
 
 def _kind(arrival: Arrival) -> What:

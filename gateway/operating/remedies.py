@@ -8,44 +8,40 @@ from typing import assert_never
 
 from gateway.core.durations import format_duration
 from gateway.core.findings import Finding, Kind
-from gateway.core.location import canonical, describe, header_names
+from gateway.core.location import Location, canonical, describe, header_names
 from gateway.core.observing import OTHER_TYPE, Observed, What
 from gateway.core.route import Route
-from gateway.operating.wording import visible
+from gateway.operating.wording import several, visible
 from gateway.providers.presets import Never, Preset, Value, names, preset
 
 
 def said(finding: Finding, route: Route, observed: Observed) -> str:
     """What was seen, and what it means."""
-    number, of = f"{finding.number:,}", f"{finding.of:,}"
-    place = key_of(route)
+    number = f"{finding.number:,}"
+    deliveries = several(finding.of, "delivery", "deliveries")
     match finding.kind:
         case Kind.DELIVERY_ID:
-            but = "" if finding.detail == What.SAME_BODY else ", the same but for the id in them"
-            own = finding.of - finding.number
-            return (
-                f"{number} bodies came again under another id{but}, and {own:,} under their own:"
-                f" {place} looks like the id of a delivery, new every time."
-                f" No duplicate would be recognised.{_as(finding)}"
-            )
+            return _as_if_new(finding, route)
         case Kind.BUSINESS_ID:
+            duplicates = several(finding.of, "duplicate")
             return (
-                f"{number} of {of} duplicates came with another body{_of_other_types(observed)}:"
-                f" {place} looks like the id of what several events are about, such as an order."
-                f" All but the first of them would be swallowed.{_as(finding)}"
+                f"{number} of {duplicates} came with another body{_of_other_types(observed)}:"
+                f" {_ids_of(route)} looks like the id of what several events are about, such as an"
+                f" order. All but the first of them would be swallowed.{_as(finding)}"
             )
         case Kind.NO_ID:
-            things = "deliveries" if route.batch is None else "deliveries and items of batches"
+            things = deliveries if route.batch is None else f"{deliveries} and items of batches"
             where = f" at {finding.detail}" if finding.detail else ""
+            what = "usable operation and no usable id" if route.recipe.operation else "usable id"
             return (
-                f"{number} of {of} {things} had no usable id{where}: they would not be protected."
+                f"{number} of {things} had no {what}{where}: they would not be protected."
                 f" {_why_without(finding)}"
             )
         case Kind.CONFLICTING:
-            return f"{number} of {of} deliveries would be refused with 400, for {finding.detail}."
+            return f"{number} of {deliveries} would be refused with 400, for {finding.detail}."
         case Kind.UNSIGNED:
             return (
-                f"{number} of {of} deliveries would be refused with 401, the largest share for a"
+                f"{number} of {deliveries} would be refused with 401, the largest share for a"
                 f" signature that is {finding.detail}."
             )
         case Kind.SHORT_PROMISE:
@@ -54,25 +50,28 @@ def said(finding: Finding, route: Route, observed: Observed) -> str:
             assert_never(finding.kind)
 
 
+def _as_if_new(finding: Finding, route: Route) -> str:
+    """Of an id, or of an operation, that hardly ever comes again."""
+    bodies = several(finding.number, "body", "bodies")
+    but = "" if finding.detail == What.SAME_BODY else ", the same but for the id in them"
+    own = finding.of - finding.number
+    place, noun = key_of(route), "operation" if route.recipe.operation else "id"
+    looks = "another operation" if route.recipe.operation else "the id of a delivery, new"
+    return (
+        f"{bodies} came again under another {noun}{but}, and {own:,} under their own:"
+        f" {place} looks like {looks} every time."
+        f" No duplicate would be recognised.{_as(finding)}"
+    )
+
+
 def remedy(finding: Finding, route: Route, provider: str | None) -> str:
     """What to do about it."""
     sample = f"dedup-gateway try --route {route.name} FILE"
     match finding.kind:
         case Kind.DELIVERY_ID:
-            known = _known(route, provider)
-            return (
-                f"{known}Look at two attempts of one event: event_id has to be what is the same in"
-                f" both, and in no other event. Try it with {sample}."
-            )
+            return f"{_same_in_both(route, provider)} Try it with {sample}."
         case Kind.BUSINESS_ID:
-            known = _known(route, provider)
-            return (
-                f"{known}Compare the bodies of two deliveries of one id. If they are different"
-                " events, make the id of several parts, as in event_id: [json:/order_id,"
-                " json:/type], or take another. If only what changes with every attempt differs,"
-                " such as a time of sending, name that in per_attempt. operation_key is for events"
-                " that have ids of their own."
-            )
+            return _known(route, provider) + _one_id_for_several(route)
         case Kind.NO_ID:
             return (
                 f"Save one of these deliveries and see with {sample} what is there. Where another"
@@ -98,6 +97,34 @@ def remedy(finding: Finding, route: Route, provider: str | None) -> str:
             )
         case _:
             assert_never(finding.kind)
+
+
+def _same_in_both(route: Route, provider: str | None) -> str:
+    attempts = "Look at two attempts of one event:"
+    if route.recipe.operation:
+        others = "and in the other events of its operation"
+        return f"{attempts} operation_key has to be what is the same in both, {others}."
+    what = "event_id has to be what is the same in both, and in no other event."
+    return f"{_known(route, provider)}{attempts} {what}"
+
+
+def _one_id_for_several(route: Route) -> str:
+    operations = "" if route.recipe.operation else _FOR_OPERATIONS
+    return (
+        "Compare the bodies of two deliveries of one id. If they are different events, make the id"
+        " of several parts, as in event_id: [json:/order_id, json:/type], or take another. If only"
+        " what changes with every attempt differs, such as a time of sending, name that in"
+        f" per_attempt.{operations}"
+    )
+
+
+_FOR_OPERATIONS = " operation_key is for events that have ids of their own."
+
+
+def _ids_of(route: Route) -> str:
+    """Where its events' ids are, which an operation key stands in for."""
+    parts = ", ".join(map(describe, route.recipe.parts))
+    return parts if route.recipe.operation and parts else key_of(route)
 
 
 def key_of(route: Route) -> str:
@@ -143,15 +170,15 @@ def _known(route: Route, provider: str | None) -> str:
         better = f" Its event id is {instead}." if instead else ""
         return f"{given.title}: never {warning.where} ({warning.why}).{better} "
     meant = None if provider is None else _event_id(preset(provider))
-    if meant is None or meant == ", ".join(describe(part) for part in route.recipe.parts):
+    if meant is None or meant == ", ".join(map(describe, _read(route))):
         return ""
     return f"The preset {provider} has {meant}. "
 
 
 def _warnings(route: Route, provider: str | None) -> Iterator[tuple[Preset, Never]]:
     # Without a provider only headers tell whose they are: anybody's body has an `id`.
-    read = {canonical(part) for part in route.recipe.parts}
-    headers = {f"header:{name.lower()}" for name in header_names(route.recipe.parts)}
+    read = {canonical(part) for part in _read(route)}
+    headers = {f"header:{name.lower()}" for name in header_names(_read(route))}
     for name in names() if provider is None else (provider,):
         given = preset(name)
         for one in given.never:
@@ -161,8 +188,13 @@ def _warnings(route: Route, provider: str | None) -> Iterator[tuple[Preset, Neve
                 yield given, one
 
 
+def _read(route: Route) -> tuple[Location, ...]:
+    """Where ids are: in the items of a batch, else in the body."""
+    return route.recipe.parts if route.batch is None else route.batch.parts
+
+
 def _event_id(given: Preset) -> str | None:
-    fact = given.settings.get("event_id")
+    fact = given.settings.get("batch.event_id") or given.settings.get("event_id")
     return None if fact is None else _written(fact.value)
 
 

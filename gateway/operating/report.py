@@ -26,7 +26,7 @@ from gateway.core.route import Mode, Route
 from gateway.operating import remedies
 from gateway.operating.ending import ask, say, say_json
 from gateway.operating.story import wrapped
-from gateway.operating.wording import span, stamp, visible
+from gateway.operating.wording import several, span, stamp, visible
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND
 from gateway.sources import Unusable
@@ -216,18 +216,19 @@ def _enforced_lines(report: Report) -> Iterator[str]:
         "forwarded unprotected: no id, or no store": would.unprotected,
         **{f"refused with {status}": number for status, number in would.refused.items()},
         "passed on: no events": would.passed,
-        **{_BATCHES.get(kind, kind): number for kind, number in would.batches.items()},
     }
     for words, number in told.items():
         if number:
             yield f"{number:,} {words}"
+    for kind, number in would.batches.items():
+        yield f"{several(number, 'batch', 'batches')} {_BATCHES.get(kind, kind)}"
 
 
 _BATCHES = {
-    What.NEW.value: "batches forwarded",
-    What.DURABLE.value: "batches answered by the gateway: all in them was seen",
-    What.CONCURRENT.value: "batches made to wait for another one's result",
-    "mixed": "batches of which some events were seen, and some new",
+    What.NEW.value: "forwarded",
+    What.DURABLE.value: "answered by the gateway: all in them was seen",
+    What.CONCURRENT.value: "made to wait for another one's result",
+    "mixed": "of which some events were seen, and some new",
 }
 
 
@@ -254,18 +255,22 @@ def _so_lines(report: Report) -> Iterator[str]:
                 " duplicate."
             )
         case Standing.RIGHT:
-            yield f"The key looks right: ids came again {judged.repeats:,} times.{_next(route)}"
+            yield f"The key looks right: {_came_again(judged)}.{_next(route)}"
         case _:
             assert_never(judged.standing)
     if observed.other_keys:
-        others = f"{observed.other_keys:,} deliveries were noted"
-        yield f"{others} under another key, and do not count here."
+        others = several(observed.other_keys, "delivery", "deliveries")
+        yield f"Not counted here: {others} under another key."
     if observed.deliveries:
         yield _NOT_ALL
 
 
 def _came_again(judged: Judged) -> str:
-    return f"ids came again {judged.repeats:,} times" if judged.repeats else "no id came again"
+    return (
+        f"ids came again {several(judged.repeats, 'time')}"
+        if judged.repeats
+        else "no id came again"
+    )
 
 
 def _why_nothing(route: Route) -> str:

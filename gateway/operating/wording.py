@@ -23,6 +23,11 @@ def visible(text: str) -> str:
     )
 
 
+def several(number: int, one: str, more: str = "") -> str:
+    """`1 time`, `2,000 times`."""
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
+
+
 def stamp(seconds: float) -> str:
     """`2026-11-30T16:49:04Z`."""
     moment = datetime.fromtimestamp(seconds, UTC)

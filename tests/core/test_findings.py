@@ -31,6 +31,7 @@ def n(what: What, number: int, detail: str = "") -> Notes:
 
 HEALTHY = n(What.NEW, 1000) | n(What.BODY, 1000)
 REPEATS = n(What.DURABLE, 20, "retry")
+HARDLY_NEW = n(What.BODY, 10) | n(What.SAME_BODY, 10)
 
 # Notes, the finding and whether it is sure. Each pair of neighbours is a threshold.
 FOUND = [
@@ -41,8 +42,8 @@ FOUND = [
     (HEALTHY | n(What.SAME_BODY, 200) | REPEATS, Kind.DELIVERY_ID, True),
     (HEALTHY | n(What.SAME_BODY, 199) | REPEATS, None, None),
     (HEALTHY | n(What.SAME_BODY, 5) | n(What.AGAIN, 1), None, None),
-    (n(What.NEW, 50) | n(What.BODY, 10) | n(What.SAME_BODY, 10), Kind.DELIVERY_ID, True),
-    (n(What.NEW, 51) | n(What.BODY, 10) | n(What.SAME_BODY, 10), None, None),
+    (HARDLY_NEW | n(What.BODY, 40, "once_more"), Kind.DELIVERY_ID, True),
+    (HARDLY_NEW | n(What.BODY, 41, "once_more"), None, None),
     (HEALTHY | n(What.DURABLE, 100, "retry") | n(What.MISMATCH, 5), Kind.BUSINESS_ID, True),
     (HEALTHY | n(What.DURABLE, 101, "retry") | n(What.MISMATCH, 5), Kind.BUSINESS_ID, False),
     (HEALTHY | n(What.DURABLE, 4, "retry") | n(What.MISMATCH, 4), Kind.BUSINESS_ID, False),

@@ -311,6 +311,7 @@ async def test_the_items_of_a_batch_are_noted_each_and_the_batch_as_one_delivery
         (What.ITEM, "unkeyed"): 2,
         (What.TAKEN_AGAIN, ""): 5,
         (What.MISMATCH, OTHER_TYPE): 1,
+        (What.BODY, ""): 1,
     }
     assert world.notebook.example(What.MISMATCH) == "a"
 

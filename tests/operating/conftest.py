@@ -10,6 +10,7 @@ import pytest
 
 from gateway.store.migrate import migrate
 from gateway.store.operator import Desk, desk
+from tests.operating.noted import Noted
 from tests.operating.rows import FILE, Rows
 
 
@@ -45,3 +46,8 @@ def file(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     path = tmp_path / "gateway.yaml"
     path.write_text(FILE)
     return path
+
+
+@pytest.fixture
+def noted(file: Path, rows: Rows) -> Noted:
+    return Noted(file, rows.sql)

@@ -1,88 +1,16 @@
-"""`report` on the command line."""
+"""`report` on the command line: what it tells, and how it ends."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import asyncpg
 import pytest
-from asyncpg.pgproto.pgproto import UUID
 
-from gateway.config import load
-from gateway.core.observing import What, print_of
-from gateway.core.route import Route
+from gateway.core.observing import What
 from tests.operating.lines import refused, run, told
-from tests.operating.rows import ORDERS, Rows
+from tests.operating.noted import HEALTHY, OTHER_BODIES, Noted, Notes
+from tests.operating.rows import Rows
 
-HEAD = """\
-store: {dsn: "${DATABASE_URL}"}
-routes:
-"""
-ROUTE = """\
-  - name: orders
-    path: /hooks/orders
-    upstream: {url: "http://127.0.0.1:3000"}
-    mode: observe
-    promise: {timeout: 8s, retry_horizon: 3d, redrive_window: 30d, source: "https://docs.example.com"}
-"""
-RIGHT = "    event_id: json:/event_id\n"
-Notes = list[tuple[What, str, int]]
-
-
-class Noted:
-    """A configuration, and notes under its key."""
-
-    def __init__(self, file: Path, sql: asyncpg.Connection) -> None:
-        self._file = file
-        self._sql = sql
-
-    def route(self, *lines: str) -> Route:
-        self._file.write_text(HEAD + ROUTE + "".join(lines or (RIGHT,)))
-        (route,) = load(self._file, env={}, variables_required=False).routes
-        return route
-
-    def set_mode(self, mode: str) -> None:
-        text = self._file.read_text()
-        self._file.write_text(text.replace("mode: observe", f"mode: {mode}"))
-
-    async def notes(
-        self,
-        route: Route,
-        notes: Notes,
-        *,
-        series: int = 1,
-        days: float = 3.0,
-        ago: float = 0.0,
-        age: float = 7200.0,
-    ) -> None:
-        """Over so many days, until so many days ago. `age`: of the oldest duplicate, in seconds."""
-        for what, detail, number in notes:
-            await self._sql.execute(
-                "insert into dedup.observations values ($1, $2, $3, $4, $5,"
-                " now() - $6 * interval '1 day', now() - $7 * interval '1 day', $8, $9, $10)",
-                series, ORDERS, UUID(print_of(route)), what.value, detail, days + ago, ago, number,
-                age if what is What.DURABLE else 0.0, f"evt_of_{what.value}",
-            )  # fmt: skip
-
-
-@pytest.fixture
-def noted(file: Path, rows: Rows) -> Noted:
-    return Noted(file, rows.sql)
-
-
-HEALTHY: Notes = [
-    (What.NEW, "", 12_345),
-    (What.BODY, "", 12_345),
-    (What.AGAIN, "", 15),
-    (What.AGAIN, "marked", 5),
-    (What.DURABLE, "retry", 312),
-    (What.DURABLE, "redrive", 40),
-    (What.CONCURRENT, "", 3),
-    (What.TAKEN_AGAIN, "", 340),
-    (What.UNKEYED, "json:/event_id", 10),
-    (What.PASSED, "", 7),
-]
 RIGHT_KEY = """\
 route       orders, in observe
 key         json:/event_id
@@ -141,103 +69,6 @@ async def test_the_same_is_told_in_json(noted: Noted) -> None:
     assert (said["since"][-1], said["until"][-1], said["seconds"]) == ("Z", "Z", 3 * 86400)
 
 
-def delivery_id(header: str) -> str:
-    return f"    event_id: header:{header}\n"
-
-
-NEVER_AGAIN: Notes = [(What.NEW, "", 500), (What.BODY, "", 400), (What.SAME_BODY, "", 80)]
-DIFFERING: Notes = [(What.MISMATCH, "", 12), (What.MISMATCH, "other_type", 40)]
-OTHER_BODIES: Notes = [(What.NEW, "", 500), (What.DURABLE, "retry", 60), *DIFFERING]
-WITHOUT: Notes = [(What.UNKEYED, "json:/evnt_id", 60)]
-# The route's lines, what was noted, the finding, and what is said of it.
-WRONG = [
-    (
-        delivery_id("X-Some-Id"),
-        NEVER_AGAIN,
-        "delivery_id",
-        ["80 bodies came again under another id", "header:X-Some-Id looks like", "same_body."],
-    ),
-    (
-        delivery_id("x-zendesk-webhook-invocation-id"),
-        NEVER_AGAIN,
-        "delivery_id",
-        ["Zendesk webhooks: never header:X-Zendesk-Webhook-Invocation-Id", "Its event id is"],
-    ),
-    (
-        "    provider: stripe\n" + delivery_id("X-Some-Id"),
-        NEVER_AGAIN,
-        "delivery_id",
-        ["The preset stripe has json:/id."],
-    ),
-    (
-        "    event_id: json:/order\n",
-        OTHER_BODIES,
-        "business_id",
-        [
-            "52 of 60 duplicates came with another body, at least 40 of them with another type",
-            "per_attempt",
-            "operation_key",
-        ],
-    ),
-    (
-        "    event_id: json:/evnt_id\n",
-        WITHOUT,
-        "no_id",
-        [
-            "60 of 60 deliveries",
-            "at json:/evnt_id",
-            "looks mistyped",
-            "dedup-gateway try --route orders FILE",
-        ],
-    ),
-    (
-        delivery_id("X-Id"),
-        [(What.NEW, "", 9), (What.CONFLICTING, "header:X-Id: two different values", 6)],
-        "conflicting",
-        ["6 of 15 deliveries would be refused with 400, for header:X-Id: two different values"],
-    ),
-    (
-        RIGHT,
-        [(What.NEW, "", 2), (What.UNSIGNED, "wrong", 40), (What.UNSIGNED, "missing", 3)],
-        "unsigned",
-        ["43 of 45 deliveries would be refused with 401", "a signature that is wrong"],
-    ),
-]
-
-
-async def test_signatures_that_came_too_late_are_no_matter_of_the_secret(noted: Noted) -> None:
-    notes: Notes = [(What.NEW, "", 2), (What.UNSIGNED, "expired", 40)]
-    await noted.notes(noted.route(RIGHT), notes)
-    said = " ".join((await run("report", "--route", "orders")).stdout.split())
-    assert "signature.tolerance" in said
-    assert "Compare secret and scheme" not in said
-
-
-@pytest.mark.parametrize(("lines", "notes", "kind", "says"), WRONG)
-async def test_a_wrong_key_is_exit_code_1_and_its_remedy_is_named(
-    noted: Noted, lines: str, notes: Notes, kind: str, says: list[str]
-) -> None:
-    await noted.notes(noted.route(lines), notes)
-    ended = await run("report", "--route", "orders")
-    assert ended.exit_code == 1
-    words = " ".join(ended.stdout.split())
-    for part in [*says, "Mend this before you enforce anything"]:
-        assert part in words
-    assert max(map(len, ended.stdout.splitlines())) <= 80
-    said = await told("report", "--route", "orders", code=1)
-    assert said["standing"] == "wrong"
-    assert [finding["kind"] for finding in said["findings"] if finding["sure"]] == [kind]
-
-
-async def test_a_duplicate_that_is_older_than_the_promise_is_found(noted: Noted) -> None:
-    await noted.notes(noted.route(), HEALTHY, age=34 * 86400.0)
-    ended = await run("report", "--route", "orders")
-    assert ended.exit_code == 1
-    said = " ".join(ended.stdout.split())
-    assert "A duplicate came 34d after the first one (evt_of_durable)" in said
-    assert "the promise on file ends after 33d: it is too short" in said
-
-
 async def test_too_little_is_told_to_be_too_little(noted: Noted) -> None:
     few: Notes = [(What.NEW, "", 40), (What.DURABLE, "retry", 3)]
     await noted.notes(noted.route(), few, days=0.25)
@@ -255,7 +86,7 @@ async def test_a_mended_key_is_not_blamed_for_what_the_one_before_it_did(noted: 
     assert ended.exit_code == 0
     said = " ".join(ended.stdout.split())
     assert "deliveries 4 " in said
-    assert "560 deliveries were noted under another key, and do not count here" in said
+    assert "Not counted here: 560 deliveries under another key" in said
 
 
 async def test_since_leaves_out_what_was_noted_before(noted: Noted) -> None:
@@ -280,14 +111,6 @@ async def test_where_nothing_was_noted_it_says_why(noted: Noted, mode: str, says
     assert (await told("report", "--route", "orders"))["since"] is None
 
 
-async def test_a_route_that_passes_everything_on_has_no_key_to_be_wrong(noted: Noted) -> None:
-    route = noted.route("    pass_through: its ids come for every change\n")
-    await noted.notes(route, [(What.PASSED, "", 300)])
-    ended = await run("report", "--route", "orders")
-    assert ended.exit_code == 0
-    assert "there is no key to be right or wrong" in " ".join(ended.stdout.split())
-
-
 async def test_an_id_cannot_drive_the_terminal(noted: Noted, rows: Rows) -> None:
     await noted.notes(noted.route(), HEALTHY)
     await rows.sql.execute("update dedup.observations set example = $1", "evt\x1b[2J")
@@ -306,6 +129,14 @@ async def test_what_cannot_be_told_ends_with_the_usual_codes(
     )
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
     assert "cannot be asked" in await refused("report", "--route", "orders", code=3)
+
+
+async def test_a_route_that_passes_everything_on_has_no_key_to_be_wrong(noted: Noted) -> None:
+    route = noted.route("    pass_through: its ids come for every change\n")
+    await noted.notes(route, [(What.PASSED, "", 300)])
+    ended = await run("report", "--route", "orders")
+    assert ended.exit_code == 0
+    assert "there is no key to be right or wrong" in " ".join(ended.stdout.split())
 
 
 BATCHES: Notes = [
