@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gateway.core import batch
@@ -60,6 +60,20 @@ class Loose(NamedTuple):
 Found = list[tuple[Item, Arrival]]
 
 
+@dataclass(slots=True)
+class _Course:
+    """What a batch has met on its way so far, and what was counted of that."""
+
+    live: bool = False
+    """Some of it was busy."""
+    took_over: bool = False
+    """A lease had lapsed, and was won."""
+    differing: set[Item] = field(default_factory=set)
+    """Came with another body than before."""
+    first: set[Item] = field(default_factory=set)
+    """Won by nobody before. What of it was given back has a later attempt now."""
+
+
 class Batches:
     """One route's. `revive`: has the dead entries of a batch's items delivered again."""
 
@@ -79,42 +93,40 @@ class Batches:
 
     async def arrive(self, event: Event, give_up: float) -> Met | Taken | Loose | None:
         """Ask until it is decided, or too late: monotonic seconds. Raises StoreAway."""
-        wait, live, took_over = POLL_FIRST, False, False
-        differing: set[bytes] = set()
-        asked = event
+        wait, course, asked = POLL_FIRST, _Course(), event
         while True:
             lease_end = self._clock() + self._route.lease
-            found = await self._ask(asked, differing)
-            took_over = took_over or _took_over(found)
+            found = await self._ask(asked, course)
             if asked is not event and not _held(found):  # nobody waits between the two
-                found = await self._ask_on(event, differing)
-                took_over = took_over or _took_over(found)
+                found = await self._ask_on(event, course)
             held = _held(found)
             if not held:
-                return await self._decided(event, found, lease_end, live, took_over)
+                return await self._decided(event, found, lease_end, course)
             await self._give_back(event, found, lease_end)
-            asked, live = event.of(held), True
+            asked, course.live = event.of(held), True
             if self._clock() + wait > give_up:
                 return None
             # Apart from each other: batches that overlap would take and give back in step.
             await asyncio.sleep(wait * (0.5 + self._shared.jitter()))
             wait = min(wait * 1.5, POLL_LONGEST)
 
-    async def _ask(self, event: Event, differing: set[bytes]) -> Found:
-        """`differing`: keys of items whose other body was counted already."""
+    async def _ask(self, event: Event, course: _Course) -> Found:
         asks = event.asks(self._route)
         arrivals = await self._shared.claims.arrive_all(asks, within=ARRIVE_WITHIN)
-        for ask, arrival in zip(asks, arrivals, strict=True):
-            if isinstance(arrival, Won) or ask.key.digest in differing:
-                continue
-            if self._notes.differs(event, arrival):
-                differing.add(ask.key.digest)
-        return list(zip(event.items, arrivals, strict=True))
+        found = list(zip(event.items, arrivals, strict=True))
+        for item, arrival in found:
+            if isinstance(arrival, Won):
+                course.took_over |= arrival.took_over
+                if arrival.attempt == 1:
+                    course.first.add(item)
+            elif item not in course.differing and self._notes.differs(event, arrival):
+                course.differing.add(item)
+        return found
 
-    async def _ask_on(self, event: Event, differing: set[bytes]) -> Found:
+    async def _ask_on(self, event: Event, course: _Course) -> Found:
         """The same while some of them may be held already, whatever the store did now."""
         try:
-            return await self._ask(event, differing)
+            return await self._ask(event, course)
         except StoreAway as away:
             raise StoreAway(str(away), undecided=True) from None
 
@@ -131,7 +143,7 @@ class Batches:
             raise StoreAway(str(away)) from None
 
     async def _decided(
-        self, event: Event, found: Found, lease_end: float, live: bool, took_over: bool
+        self, event: Event, found: Found, lease_end: float, course: _Course
     ) -> Met | Taken | Loose:
         won = {item: arrival for item, arrival in found if isinstance(arrival, Won)}
         seen = {item: arrival for item, arrival in found if isinstance(arrival, Seen)}
@@ -142,15 +154,17 @@ class Batches:
         except StoreAway as away:
             raise StoreAway(str(away), undecided=bool(won)) from None
         if not (won or (event.batch and event.batch.unkeyed)):
-            return Met(batch.seen_together(seen.values()), live)
+            return Met(batch.seen_together(seen.values()), course.live)
         new = event.of(won)
         delivery, marked = self._narrowed(event, new)
         if won:
             together = replace(
                 batch.won_together(won.values()),
                 doubtful=marked or any(one.doubtful for one in won.values()),
-                took_over=took_over,
+                took_over=course.took_over,
             )
+            if together.attempt > 1:  # else whoever sends it counts all that is stale in it
+                self._notes.is_stale(event.of(course.first & won.keys()), 1, together.now)
             return Taken(together, lease_end, new._replace(delivery=delivery))
         return Loose(delivery, marked)
 
@@ -168,7 +182,3 @@ class Batches:
 
 def _held(found: Found) -> set[Item]:
     return {item for item, arrival in found if isinstance(arrival, Held)}
-
-
-def _took_over(found: Found) -> bool:
-    return any(isinstance(arrival, Won) and arrival.took_over for _, arrival in found)

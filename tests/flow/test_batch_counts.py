@@ -5,16 +5,23 @@ from __future__ import annotations
 import pytest
 
 from gateway.core.answer import Duplicate
+from gateway.core.claim import Ending, State
 from gateway.core.retention import Shape
+from gateway.core.route import Mode
 from gateway.core.signature import Signature
 from tests.flow.batched import (
     FILTER,
     bring,
+    bringing,
+    end,
+    hold,
     print_of,
     sent,
+    states,
 )
 from tests.flow.consumer import says
 from tests.flow.world import MakeWorld, World
+from tests.rig.deadline import eventually
 
 
 @pytest.fixture
@@ -64,6 +71,22 @@ async def test_stale_items_are_counted_and_mark_the_batch(filtering: World) -> N
     await bring(filtering, {"id": "a", "at": old}, {"id": "b", "at": old}, "c")
     assert filtering.counted["stale"] == 2
     assert filtering.consumer.last.marked
+
+
+@pytest.mark.parametrize("mode", [Mode.FORWARD, Mode.INBOX])
+async def test_stale_items_are_counted_once_though_their_batch_had_to_wait(
+    make_world: MakeWorld, mode: Mode
+) -> None:
+    world = make_world(batch=FILTER, mode=mode, promise=None)
+    token = await hold(world, "busy")
+    old = {"id": "old", "at": "2020-01-01T00:00:00Z"}
+    waiting = bringing(world, old, "busy", "new")
+    await eventually(lambda: states(world, "old") == [State.RELEASED], within=4)
+    await end(world, token, Ending.RELEASE, "busy")
+    await waiting
+    await world.settled()
+    assert world.consumer.last.marked
+    assert (world.consumer.last.attempt, world.counted["stale"]) == (2, 1)
 
 
 async def test_only_a_verified_provider_is_told_when_its_batch_came_first(
