@@ -101,4 +101,8 @@ def _changes(old: Loaded, new: Loaded) -> list[str]:
         "trusted_proxies": (old.trusted_proxies, new.trusted_proxies),
         "drain_delay": (old.drain_delay, new.drain_delay),
     }
-    return said + [name for name, (was, now) in pairs.items() if was != now]
+    said += [name for name, (was, now) in pairs.items() if was != now]
+    was, now = (dict(zip(one.files, one.digest, strict=True)) for one in (old, new))
+    return said + [
+        f"{file}: other content" for file in new.held if was.get(file, now[file]) != now[file]
+    ]

@@ -44,11 +44,11 @@ class Running:
     hop: Hop
     prober: Hop | None
     reach: Reach
-    certificates: bytes
+    certificates: tuple[bytes, ...]
     """The content of the hops' TLS files: renewed ones need new hops."""
     seals: Seals | None
     """None where nothing is checked."""
-    keys: bytes
+    keys: tuple[bytes, ...]
     """The content of the files of public keys, in the same way."""
 
     @property
@@ -140,7 +140,7 @@ class Routing:
             route, receiver, deliverer, hop, prober, reach, certificates, seals, keys
         )  # fmt: skip
 
-    def _seals(self, route: Route, keys: bytes, old: Running | None) -> Seals | None:
+    def _seals(self, route: Route, keys: tuple[bytes, ...], old: Running | None) -> Seals | None:
         """Those of before where they are the same: they may have fetched keys."""
         if route.signature is None:
             return None
@@ -164,7 +164,7 @@ def _names(tls: Tls) -> list[str]:
     return [name for name in (tls.ca, tls.cert, tls.key) if name]
 
 
-def _same_hops(old: Running, new: Route, certificates: bytes) -> bool:
+def _same_hops(old: Running, new: Route, certificates: tuple[bytes, ...]) -> bool:
     before = old.route
     same = before.upstream == new.upstream and before.status == new.status
     return same and before.probe == new.probe and old.certificates == certificates

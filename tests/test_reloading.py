@@ -11,6 +11,7 @@ import pytest
 
 from gateway.config import Loaded, load
 from gateway.reloading import Reloading
+from tests.providers.publishers import ed_key, pem
 from tests.rig.deadline import eventually
 
 FILE = """\
@@ -79,6 +80,18 @@ async def test_a_reload_says_what_changed(reloaded: Reloaded) -> None:
     await reloaded.to(moved)
     renamed = moved.replace("name: orders", "name: shop")
     assert (await reloaded.to(renamed))[0] == ["orders: removed", "shop: added"]
+
+
+async def test_a_reload_says_which_key_file_has_another_content(
+    reloaded: Reloaded, tmp_path: Path
+) -> None:
+    key = tmp_path / "partner.pem"
+    key.write_bytes(pem(ed_key("one")))
+    signed = FILE + "    signature: {scheme: discord, keys: partner.pem}\n"
+    assert (await reloaded.to(signed))[0] == ["orders: changed"]
+    key.write_bytes(pem(ed_key("two")))
+    assert (await reloaded.to(signed))[0] == [f"{key}: other content"]
+    assert (await reloaded.to(f"# one line further down\n{signed}"))[0] == []
 
 
 async def test_a_reload_warns_of_nothing_that_was_said_before(reloaded: Reloaded) -> None:

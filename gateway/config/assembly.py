@@ -160,7 +160,8 @@ class Assembly:
             notices += [self.document.problem(fault) for fault in said]
             if short := advice.short_retention(one, route, here):
                 shortfalls.append(self.document.problem(short))
-        files = (*self.files, *self._certificates(settings, built), *_key_files(built))
+        held = (*self._certificates(settings, built), *_key_files(built))
+        files = (*self.files, *held)
         unseen = confidential.hidden(self.document, settings)
         return Loaded(
             listen=tuple(self._listen(one) for one in settings.listen),
@@ -188,6 +189,7 @@ class Assembly:
             shortfalls=hide_in(tuple(shortfalls), unseen),
             origins=dict(self.document.origins),
             files=files,
+            held=held,
             digest=fingerprint(files),
         )
 

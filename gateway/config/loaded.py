@@ -101,7 +101,9 @@ class Loaded:
     """Who set what; a setting that is absent has its default."""
     files: tuple[FilePath, ...]
     """All files that the configuration was made from, certificates included."""
-    digest: bytes
+    held: tuple[FilePath, ...]
+    """The certificates and public keys among them."""
+    digest: tuple[bytes, ...]
     """Of their contents at the time, as `fingerprint` makes it."""
 
     @property
@@ -134,17 +136,16 @@ def changed(old: Loaded, new: Loaded) -> list[str]:
     return [name for name, (before, after) in pairs.items() if before != after]
 
 
-def fingerprint(files: Iterable[FilePath]) -> bytes:
-    """16 bytes that change when the content of one of the files does.
+def fingerprint(files: Iterable[FilePath]) -> tuple[bytes, ...]:
+    """16 bytes for each of the files, which change when its content does.
 
     A file that cannot be read counts as empty: whoever loads it next says why.
     """
-    hasher = hashlib.blake2b(digest_size=16)
-    for file in files:
-        try:
-            content = file.read_bytes()
-        except OSError:
-            content = b""
-        hasher.update(len(content).to_bytes(8, "big"))
-        hasher.update(content)
-    return hasher.digest()
+    return tuple(hashlib.blake2b(_content(file), digest_size=16).digest() for file in files)
+
+
+def _content(file: FilePath) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
