@@ -63,7 +63,7 @@ def _laid(
     left_out = set(_IDENTITY) if any(name in route for name in _IDENTITY) else set()
     if given.passes and not left_out:
         left_out.add("promise")  # of events, of which there are none
-    elif left_out and any(path.startswith("batch.") for path in given.settings):
+    elif left_out and not _has_items_of(route, given):
         left_out.add(_INSIDE_ITEMS)
     if not isinstance(route.get("signature"), dict):
         left_out.add("signature")
@@ -74,6 +74,15 @@ def _laid(
         silent = path == "duplicate_reply" and _says_nothing(fact.value)
         if head not in left_out and not written and not silent:
             yield path, fact
+
+
+def _has_items_of(route: Mapping[str, Value], given: Preset) -> bool:
+    """Whether what the preset says of an item, or of a body, holds in the route too."""
+    fact, batch = given.settings.get("batch.items"), route.get("batch")
+    if fact is None:
+        return True
+    items = batch.get("items") if isinstance(batch, dict) else None
+    return (items if isinstance(items, list) else [items]) == fact.value
 
 
 def _says_nothing(reply: Value) -> bool:

@@ -122,6 +122,9 @@ def test_what_the_route_calls_an_event_replaces_all_of_what_the_preset_does(
 def test_members_of_a_presets_items_are_not_looked_for_elsewhere(read: Read) -> None:
     assert read(provided("hubspot")).routes[0].per_attempt == (("attemptNumber",),)
     assert read(provided("hubspot", "event_id: header:X-Id")).routes[0].per_attempt == ()
+    for items, kept in (("json:/*", True), ("[json:/*]", True), ("json:/events", False)):
+        batch = f"batch: {{items: {items}, event_id: json:/eventId}}"
+        assert bool(read(provided("hubspot", batch)).routes[0].per_attempt) is kept
 
 
 def test_a_scope_of_the_route_replaces_its_name_and_the_presets(read: Read) -> None:
