@@ -9,11 +9,13 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.core.answer import Answered, Busy, Duplicate, Reason, Rejected, Verdict
-from gateway.core.claim import Arrival, Ask, Ending, State, StoreAway, Won
+from gateway.core.batch import key_of
+from gateway.core.claim import Arrival, Ask, Ending, Settlement, State, StoreAway, Won
+from gateway.core.event import Part
 from gateway.core.outcome import Outcome
 from gateway.core.retention import Shape
 from tests.fakes import MemoryClaims
-from tests.flow.batched import FILTER, WHOLE, bring, bringing, claim, end, hold, sent, states
+from tests.flow.batched import FILTER, WHOLE, bring, bringing, claim, end, hold, key, sent, states
 from tests.flow.consumer import Gate, reply, says
 from tests.flow.shop import Shop
 from tests.flow.world import LEASE, MakeWorld, World, answered
@@ -142,6 +144,22 @@ async def test_what_was_busy_and_then_won_is_given_back_when_the_store_goes_away
     assert isinstance(await waiting, Rejected)
     await eventually(lambda: states(world, "a", "b") == [RELEASED] * 2, within=4)
     assert not claim(world, "b").doubtful
+
+
+async def test_an_item_that_is_won_after_the_others_were_given_back_is_given_back_too(
+    world: World,
+) -> None:
+    token = await hold(world, "a")
+    parts = (Part(key("a"), 0), Part(key("b"), 0))
+    lost = Settlement(key_of(parts), "orders", token, 0, Ending.RELEASE, parts)
+    world.recorder.withdraw(lost, lease_end=world.clock() + LEASE)
+    await eventually(lambda: states(world, "a") == [RELEASED], within=4)
+    await world.shop.claims.arrive(Ask(key("b"), "orders", token, LEASE, 0), within=1)
+    await eventually(lambda: states(world, "b") == [RELEASED], within=4)
+    assert not claim(world, "b").doubtful
+    world.pass_by(LEASE)
+    await world.settled()
+    assert world.recorder.pending == 0
 
 
 async def test_batches_that_differ_in_what_has_no_id_never_stand_in_for_each_other(
