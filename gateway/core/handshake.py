@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gateway.core.document import bytes_of
 from gateway.core.event import RawHeaders
 from gateway.core.keying import Reading
 from gateway.core.location import Location
@@ -39,7 +40,7 @@ class Condition:
         found = reading.text(self.where)
         if found is None:
             return False
-        return self.equals is None or hmac.compare_digest(_bytes(found), _bytes(self.equals))
+        return self.equals is None or hmac.compare_digest(bytes_of(found), bytes_of(self.equals))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def say(greeting: Greeting, reading: Reading, secret: str | None) -> Said | None
 def _body(greeting: Greeting, reading: Reading, secret: str | None) -> bytes | None:
     if not greeting.members:
         text = "" if greeting.text is None else reading.text(greeting.text)
-        return None if text is None else _bytes(text)
+        return None if text is None else bytes_of(text)
     said = {}
     for name, value in greeting.members:
         found = _proof(value, reading, secret) if isinstance(value, Proof) else reading.text(value)
@@ -131,7 +132,3 @@ def _proof(proof: Proof, reading: Reading, secret: str | None) -> str | None:
     if token is None or secret is None or not _TOKEN.fullmatch(token):
         return None
     return hmac.digest(secret.encode(), token.encode(), "sha256").hex()
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

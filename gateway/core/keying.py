@@ -25,7 +25,14 @@ from functools import lru_cache
 from typing import assert_never
 
 from gateway.core import form
-from gateway.core.document import Document, Parse, is_out_of_proportion, parse_plainly, text_of
+from gateway.core.document import (
+    Document,
+    Parse,
+    bytes_of,
+    is_out_of_proportion,
+    parse_plainly,
+    text_of,
+)
 from gateway.core.event import Delivery, EventKey
 from gateway.core.location import (
     FirstOf,
@@ -261,7 +268,7 @@ _begun = lru_cache(maxsize=256)(_begin)
 
 
 def _add(hasher: hashlib.blake2b, group: Iterable[str]) -> None:
-    encoded = [_encode(text) for text in group]
+    encoded = [bytes_of(text) for text in group]
     pieces = [len(encoded).to_bytes(4, "big")]
     for raw in encoded:
         pieces += (len(raw).to_bytes(8, "big"), raw)
@@ -271,12 +278,7 @@ def _add(hasher: hashlib.blake2b, group: Iterable[str]) -> None:
 def _sha256(found: str | Missing | Conflicting) -> str | Missing | Conflicting:
     if not isinstance(found, str):
         return found
-    return hashlib.sha256(_encode(found.rstrip("\n"))).hexdigest()
-
-
-def _encode(text: str) -> bytes:
-    # JSON can spell lone surrogates, which UTF-8 proper cannot carry; such ids must still differ.
-    return text.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(bytes_of(found.rstrip("\n"))).hexdigest()
 
 
 def _only(pairs: list[tuple[str, str]], name: str, where: str) -> str | Missing | Conflicting:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.core.batch import MOST_ITEMS
-from gateway.core.document import is_out_of_proportion
+from gateway.core.document import bytes_of, is_out_of_proportion
 from gateway.core.event import Delivery
 from gateway.core.signature import Checked, Flaw, Invalid, Signature, Valid
 from gateway.providers import wire
@@ -74,10 +74,10 @@ def _entries(body: bytes) -> list[object]:
     if is_out_of_proportion(body):
         return []
     try:
-        # As strictly as the id is read: other encodings, or a mark before the text, are no JSON.
+        # Adyen sends UTF-8; what else JSON may be in, not every consumer reads in the same way.
         found = json.loads(
             body.decode("utf-8"),
-            object_pairs_hook=_once_each,
+            object_pairs_hook=wire.members,
             parse_int=str,
             parse_float=str,
             parse_constant=str,
@@ -86,14 +86,6 @@ def _entries(body: bytes) -> list[object]:
         return []
     entries = found.get("notificationItems") if isinstance(found, dict) else None
     return entries if isinstance(entries, list) and len(entries) <= MOST_ITEMS else []
-
-
-def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    # Of two members with one name the consumer may read the other one.
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member that occurs twice")
-    return members
 
 
 def _item(entry: object) -> Signed | None:
@@ -107,7 +99,7 @@ def _item(entry: object) -> Signed | None:
     # Older documentation escapes what divides the fields; the library does not.
     escaped = [field.replace("\\", "\\\\").replace(":", "\\:") for field in fields]
     texts = dict.fromkeys(":".join(some) for some in (fields, escaped))
-    return Signed((mark.encode(),), tuple(text.encode("utf-8", "surrogatepass") for text in texts))
+    return Signed((mark.encode(),), tuple(map(bytes_of, texts)))
 
 
 def _text(item: Mapping[str, Any], path: tuple[str, ...]) -> str:

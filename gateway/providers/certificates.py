@@ -12,7 +12,6 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -26,7 +25,7 @@ from gateway.providers.keyset import Key, Keyring, Source, from_base64, from_tex
 from gateway.providers.public_keys import fault_of, in_time
 from gateway.providers.scheme import Scheme
 from gateway.providers.stamps import Unit
-from gateway.providers.wire import lines
+from gateway.providers.wire import lines, members
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +146,7 @@ def _sns_message(body: bytes) -> dict[str, str] | None:
     if is_out_of_proportion(body):
         return None
     try:
-        # A member that is there twice is not read by everybody in the same way.
-        read = json.loads(body.decode("utf-8"), object_pairs_hook=_only_once)
+        read = json.loads(body.decode("utf-8"), object_pairs_hook=members)
     except (ValueError, RecursionError):
         return None
     kind = read.get("Type") if isinstance(read, dict) else None
@@ -171,13 +169,6 @@ def _sns_signed(message: Mapping[str, str]) -> Signed | None:
     names = (name for name in _SNS_SIGNED[message["Type"]] if name in message)
     text = "".join(f"{name}\n{message[name]}\n" for name in names)
     return Signed(message["SigningCertURL"], signature, text.encode(), digest, time)
-
-
-def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError("a member is there twice")
-    return members
 
 
 def _is_text(text: str) -> bool:

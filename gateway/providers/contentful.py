@@ -12,9 +12,8 @@ from urllib.parse import quote
 from gateway.core.event import Delivery
 from gateway.core.signature import Signature
 from gateway.providers import wire
-from gateway.providers.keyset import Keyring
-from gateway.providers.scheme import Scheme, Verifier
-from gateway.providers.signing import Encoding, MacVerifier, Signed, keys, plain
+from gateway.providers.scheme import Scheme
+from gateway.providers.signing import Encoding, Signed, plain, verifier
 from gateway.providers.stamps import Unit
 
 _SIGNATURE, _SIGNED = b"x-contentful-signature", b"x-contentful-signed-headers"
@@ -82,16 +81,6 @@ def _normalised(target: str) -> str:
     return quote(f"{path}?{escaped}" if escaped else path, safe=_OF_A_URI)
 
 
-def _verifier(signature: Signature, keyring: Keyring) -> Verifier:
-    del keyring  # the secrets are all there is to it
-    return MacVerifier(
-        lambda delivery: read(delivery, signature.public_url),
-        keys(signature, plain),
-        Encoding.HEX,
-        signature.tolerance,
-    )
-
-
 SCHEME = Scheme(
     name="contentful",
     headers=_READ,
@@ -99,7 +88,7 @@ SCHEME = Scheme(
     covered=None,
     covers_body=True,
     proof="@contentful/node-apps-toolkit 3.16.1",
-    verifier=_verifier,
+    verifier=verifier(read, Encoding.HEX, plain),
     signer=ContentfulSigner,
     dated=True,
     tolerance=30,

@@ -7,15 +7,15 @@ import re
 from collections.abc import Callable
 
 from gateway.core import spans
+from gateway.core.document import bytes_of
 from gateway.core.event import Delivery
 from gateway.core.keying import Reading
 from gateway.core.location import FirstOf, Form, Json
 from gateway.core.signature import Signature
 from gateway.providers import wire
 from gateway.providers.derivation import sha1_of
-from gateway.providers.keyset import Keyring
-from gateway.providers.scheme import Scheme, Verifier
-from gateway.providers.signing import Encoding, MacVerifier, Read, Signed, keys, plain
+from gateway.providers.scheme import Scheme
+from gateway.providers.signing import Encoding, Read, Signed, plain, verifier
 from gateway.providers.stamps import Unit
 
 _HEX_SHA256 = re.compile(Encoding.HEX.alphabet("sha256"))
@@ -41,11 +41,11 @@ def mailgun(delivery: Delivery) -> Signed | None:
     time, token, mark = (reading.text(where) for where in _OF_MAILGUN)
     if time is None or token is None or mark is None or not _HEX_SHA256.fullmatch(mark):
         return None
-    stamp = time.encode("utf-8", "surrogatepass")
+    stamp = bytes_of(time)
     moment = Unit.SECONDS.read(stamp)
     if moment is None:
         return None
-    text = stamp + token.encode("utf-8", "surrogatepass")
+    text = stamp + bytes_of(token)
     return Signed((mark.encode(),), (text,), moment)
 
 
@@ -61,7 +61,7 @@ class MailgunSigner:
         if token is None:
             return delivery
         time = Unit.SECONDS.write(now)
-        text = time + token.encode("utf-8", "surrogatepass")
+        text = time + bytes_of(token)
         mark = Encoding.HEX.write(hmac.digest(self._key, text, "sha256"))
         signed = _written(delivery, ("signature", "timestamp"), time)
         signed = signed and _written(signed, ("signature", "signature"), mark)
@@ -110,14 +110,9 @@ def _written(delivery: Delivery, pointer: spans.Pointer, value: bytes) -> Delive
     return delivery._replace(body=body)
 
 
-def _verifier(
-    read: Read, encoding: Encoding, derive: Callable[[str], bytes] = plain
-) -> Callable[[Signature, Keyring], Verifier]:
-    def verifier(signature: Signature, keyring: Keyring) -> Verifier:
-        del keyring  # the secrets are all there is to it
-        return MacVerifier(read, keys(signature, derive), encoding, signature.tolerance)
-
-    return verifier
+def _alone(read: Callable[[Delivery], Signed | None]) -> Read:
+    """For what is signed without the URL."""
+    return lambda delivery, public_url: read(delivery)
 
 
 _PAYLOAD = re.compile(r"[A-Za-z0-9+/=\n]+")
@@ -137,7 +132,7 @@ SCHEMES: tuple[Scheme, ...] = (
         covered=frozenset(),
         covers_body=True,
         proof="braintree 4.48",
-        verifier=_verifier(braintree, Encoding.HEX, sha1_of),
+        verifier=verifier(_alone(braintree), Encoding.HEX, sha1_of),
     ),
     Scheme(
         name="linear",
@@ -146,7 +141,7 @@ SCHEMES: tuple[Scheme, ...] = (
         covered=frozenset(),
         covers_body=True,
         proof="@linear/sdk 98.0.0",
-        verifier=_verifier(linear, Encoding.HEX),
+        verifier=verifier(_alone(linear), Encoding.HEX, plain),
         signer=LinearSigner,
         dated=True,
         tolerance=60,
@@ -158,7 +153,7 @@ SCHEMES: tuple[Scheme, ...] = (
         covered=frozenset(),
         covers_body=False,
         proof="mailgun 1.10",
-        verifier=_verifier(mailgun, Encoding.HEX),
+        verifier=verifier(_alone(mailgun), Encoding.HEX, plain),
         signer=MailgunSigner,
         dated=True,
         # It names no limit; with one recording anybody can send any event. A retry may come under

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from gateway.core.event import Delivery
 from gateway.core.signature import Signature
 from gateway.providers import wire
-from gateway.providers.keyset import Keyring
-from gateway.providers.scheme import Scheme, Verifier, any_secret
-from gateway.providers.signing import Encoding, MacVerifier, Signed, keys, plain
+from gateway.providers.scheme import Scheme, any_secret
+from gateway.providers.signing import Encoding, Signed, plain, verifier
 from gateway.providers.stamps import Stamp
 
 # DocuSign sends one for each key, up to a hundred; whoever sends more is trying something.
@@ -73,25 +72,13 @@ def scheme_of(mac: Mac) -> Scheme:
         covered=reader.covered,
         covers_body=all("{body}" in text for text in mac.signed),
         proof=mac.proof,
-        verifier=lambda signature, keyring: mac_verifier(mac, signature, keyring),
+        verifier=verifier(reader.read, mac.encoding, mac.key),
         signer=lambda signature: MacSigner(mac, signature),
         dated=mac.stamp is not None,
         tolerance=mac.tolerance,
         bare="{body}" in mac.signed,
         signs_url=any("url}" in text for text in mac.signed),
         fault=mac.fault,
-    )
-
-
-def mac_verifier(mac: Mac, signature: Signature, keyring: Keyring) -> Verifier:
-    """Checks what a description describes. Raises ValueError for a secret that is none."""
-    del keyring  # the secrets are all there is to it
-    reader = Reader(mac)
-    return MacVerifier(
-        lambda delivery: reader.read(delivery, signature.public_url),
-        keys(signature, mac.key),
-        mac.encoding,
-        signature.tolerance,
     )
 
 

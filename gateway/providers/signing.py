@@ -17,6 +17,7 @@ from enum import Enum
 
 from gateway.core.event import Delivery
 from gateway.core.signature import Checked, Flaw, Invalid, Signature, Valid
+from gateway.providers.keyset import Keyring
 
 SIZES = {"sha1": 20, "sha256": 32}
 
@@ -53,8 +54,9 @@ class Signed:
     digest: str = "sha256"
 
 
-Read = Callable[[Delivery], Signed | None]
-"""Reads a delivery; None where the signature is missing or makes no sense."""
+Read = Callable[[Delivery, str | None], Signed | None]
+"""Reads a delivery, and the route's public URL where the URL is signed; None where the signature is
+missing or makes no sense."""
 
 
 def judge(secret: int | None, time: float | None, tolerance: float | None, now: float) -> Checked:
@@ -74,20 +76,33 @@ class MacVerifier:
     """Checks marks that were made with a shared secret."""
 
     def __init__(
-        self, read: Read, keys: tuple[bytes, ...], encoding: Encoding, tolerance: float | None
+        self, read: Read, signature: Signature, encoding: Encoding, derive: Callable[[str], bytes]
     ) -> None:
+        """Raises ValueError for a secret that is none."""
         self._read = read
-        self._keys = keys
+        self._keys = keys(signature, derive)
         self._encoding = encoding
-        self._tolerance = tolerance
+        self._public_url, self._tolerance = signature.public_url, signature.tolerance
 
     async def check(self, delivery: Delivery, now: float) -> Checked:
         """Whether one of the secrets made one of the marks."""
-        signed = self._read(delivery)
+        signed = self._read(delivery, self._public_url)
         if signed is None:
             return Invalid(Flaw.MISSING)
         secret = maker(signed, self._keys, self._encoding)
         return judge(secret, signed.time, self._tolerance, now)
+
+
+def verifier(
+    read: Read, encoding: Encoding, derive: Callable[[str], bytes]
+) -> Callable[[Signature, Keyring], MacVerifier]:
+    """What makes a scheme's verifiers."""
+
+    def made(signature: Signature, keyring: Keyring) -> MacVerifier:
+        del keyring  # the secrets are all there is to it
+        return MacVerifier(read, signature, encoding, derive)
+
+    return made
 
 
 def maker(signed: Signed, keys: Iterable[bytes], encoding: Encoding) -> int | None:

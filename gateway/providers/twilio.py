@@ -18,9 +18,8 @@ from gateway.core.event import Delivery
 from gateway.core.form import KIND, LONGEST, MOST_FIELDS
 from gateway.core.signature import Signature
 from gateway.providers import wire
-from gateway.providers.keyset import Keyring
-from gateway.providers.scheme import Scheme, Verifier
-from gateway.providers.signing import Encoding, MacVerifier, Signed, keys, plain
+from gateway.providers.scheme import Scheme
+from gateway.providers.signing import Encoding, Signed, plain, verifier
 
 _CARRIER = "X-Twilio-Signature"
 _SIGNATURE, _SETTINGS = b"x-twilio-signature", b"x-twilio-webhooks-signature-settings"
@@ -125,16 +124,6 @@ def _is_of(digests: set[str], body: bytes) -> bool:
     )
 
 
-def _verifier(signature: Signature, keyring: Keyring) -> Verifier:
-    del keyring  # the secrets are all there is to it
-    return MacVerifier(
-        lambda delivery: read(delivery, signature.public_url),
-        keys(signature, plain),
-        Encoding.BASE64,
-        tolerance=None,
-    )
-
-
 SCHEME = Scheme(
     name="twilio",
     headers=_READ,
@@ -142,7 +131,7 @@ SCHEME = Scheme(
     covered=frozenset(),
     covers_body=True,
     proof="twilio 9.13",
-    verifier=_verifier,
+    verifier=verifier(read, Encoding.BASE64, plain),
     signer=TwilioSigner,
     signs_url=True,
 )

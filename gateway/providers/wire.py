@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.core.event import Delivery, RawHeaders
@@ -36,6 +37,17 @@ def _spelled(name: bytes) -> tuple[bytes, bytes]:
     """In lower case, and as CGI takes it."""
     low = name.lower()
     return low, low.replace(b"_", b"-")
+
+
+def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object's, for `object_pairs_hook`. Raises ValueError where one is there twice.
+
+    Of two with one name the consumer may read the other one.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a member is there twice")
+    return found
 
 
 def put(headers: RawHeaders, names: Sequence[str], value: bytes) -> RawHeaders:
