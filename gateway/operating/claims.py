@@ -126,7 +126,7 @@ def key_of(config: Path | None, event: Event) -> bytes:
     found = meant.key(config, event)
     if not isinstance(found, meant.Kept):
         return found
-    keys = ask(config, lambda desk: desk.find(found.route, found.event_id, MOST_FOUND))
+    keys = ask(config, lambda desk: _find(desk, found))
     if not keys:
         end(
             FOUND,
@@ -137,6 +137,11 @@ def key_of(config: Path | None, event: Event) -> bytes:
         several = " or ".join(f"--key {one.hex()}" for one in keys)
         end(FOUND, f"several claims keep this id; write {several}")
     return keys[0]
+
+
+async def _find(desk: Desk, kept: meant.Kept) -> list[bytes]:
+    found = [await desk.find(kept.route, one, MOST_FOUND) for one in kept.event_ids]
+    return [key for keys in found for key in keys]
 
 
 def unknown(found: Story) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from gateway.core.operating import UNDELIVERED
 from gateway.core.route import Route
 from gateway.failures import sentence
 from gateway.operating.options import Event, Which
+from gateway.operating.wording import several
 from gateway.sources import Unusable
 from gateway.store.operator import By, Desk, Filter
 
@@ -24,10 +26,10 @@ _KEY = re.compile("[0-9a-fA-F]{32}")
 
 
 class Kept(NamedTuple):
-    """An event whose key only the store can tell: the claim that keeps this id."""
+    """An event whose key only the store can tell: the claim that keeps one of these ids."""
 
     route: str
-    event_id: str
+    event_ids: tuple[str, ...]
 
 
 def key(config: Path | None, event: Event) -> bytes | Kept:
@@ -135,6 +137,9 @@ def _route(config: Path | None, name: str) -> Route:
 
 def _carried(config: Path | None, route: str | None, file: str) -> bytes:
     loaded = sources.read(config, variables_required=False)
+    # Whoever has the request may lack the secret of its day; what is stored under it is shown.
+    unsigned = tuple(replace(one, signature=None) for one in loaded.routes)
+    loaded = replace(loaded, routes=unsigned)
     try:
         raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         found = try_sample(loaded, route, raw)
@@ -163,14 +168,14 @@ def _named(config: Path | None, event: Event) -> bytes | Kept:
     if event.operation:
         if not recipe.operation:
             raise Unusable(f"route {route.name} has no operation_key; write the event's ID")
-        return keying.digest(_scope(route), _parts(route, recipe.operation, event.operation))
+        return keying.digest(_scope(route), _parts(route, (recipe.operation,), event.operation)[0])
     if recipe.operation:
-        return Kept(route.name, ",".join(event.ids))
-    parts = _parts(route, recipe.parts or (route.batch.parts if route.batch else ()), event.ids)
-    if all(isinstance(part, Literal) for part in recipe.scope):
-        return keying.digest(_scope(route), parts)
+        return Kept(route.name, (",".join(event.ids),))
+    found = _ids(route, event.ids)
+    if len(found) == 1 and all(isinstance(part, Literal) for part in recipe.scope):
+        return keying.digest(_scope(route), found[0])
     # Only a delivery tells what it is one within, so the id is looked for as claims keep it.
-    return Kept(route.name, ",".join(parts))
+    return Kept(route.name, tuple(",".join(parts) for parts in found))
 
 
 def _scope(route: Route) -> list[str]:
@@ -187,19 +192,43 @@ def _scope(route: Route) -> list[str]:
     return scope
 
 
-def _parts(route: Route, parts: tuple[Location, ...], ids: tuple[str, ...]) -> list[str]:
-    """The texts of an id, or of an operation."""
+def _ids(route: Route, ids: tuple[str, ...]) -> list[list[str]]:
+    """The texts of an id, as a single event has it, or an item of a batch, or either."""
+    of_items = () if route.batch is None else route.batch.parts
+    return _parts(route, tuple(filter(None, (route.recipe.parts, of_items))), ids)
+
+
+def _parts(
+    route: Route, choices: tuple[tuple[Location, ...], ...], ids: tuple[str, ...]
+) -> list[list[str]]:
+    """The texts of an id, or of an operation, for each of the choices that it fits."""
+    if any(not text.strip() for text in ids):
+        raise Unusable("a blank ID is no id")
+    fitting = [texts for parts in choices if (texts := _fitted(parts, ids)) is not None]
+    if fitting:
+        return [texts for number, texts in enumerate(fitting) if texts not in fitting[:number]]
+    moving = [[part for part in parts if not isinstance(part, Literal)] for parts in choices]
+    wanted = ", or ".join(
+        f"{several(len(parts), 'part')}, in this order: {' '.join(map(describe, parts))}"
+        for parts in moving
+    )
+    raise Unusable(f"an id of route {route.name} has {wanted}")
+
+
+def _fitted(parts: tuple[Location, ...], ids: tuple[str, ...]) -> list[str] | None:
+    """A text for each part; those that never change need not be given."""
     moving = [part for part in parts if not isinstance(part, Literal)]
     if len(ids) == 1 and len(parts) > 1:
         # as logs and lists show it; ids that hold commas themselves have to be given one by one
         pieces = tuple(ids[0].split(","))
         ids = pieces if len(pieces) in (len(parts), len(moving)) else ids
-    if any(not text.strip() for text in ids):
-        raise Unusable("a blank ID is no id")
-    if len(ids) == len(parts):
+    if len(ids) == len(parts) and all(map(_may_be, parts, ids)):
         return list(ids)
-    if len(ids) == len(moving):
-        given = iter(ids)
-        return [part.text if isinstance(part, Literal) else next(given) for part in parts]
-    wanted = " ".join(describe(part) for part in moving)
-    raise Unusable(f"an id of route {route.name} has {len(moving)} parts, in this order: {wanted}")
+    if len(ids) != len(moving):
+        return None
+    given = iter(ids)
+    return [part.text if isinstance(part, Literal) else next(given) for part in parts]
+
+
+def _may_be(part: Location, text: str) -> bool:
+    return not isinstance(part, Literal) or part.text == text
