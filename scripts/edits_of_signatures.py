@@ -9,12 +9,13 @@ SIGNING, WIRE, STAMPS = f"{PLACE}/signing.py", f"{PLACE}/wire.py", f"{PLACE}/sta
 MAC, DERIVATION, TOKENS = f"{PLACE}/mac.py", f"{PLACE}/derivation.py", f"{PLACE}/static_tokens.py"
 ADYEN, TWILIO, HUBSPOT = f"{PLACE}/adyen.py", f"{PLACE}/twilio.py", f"{PLACE}/hubspot.py"
 CONTENTFUL, IN_BODY = f"{PLACE}/contentful.py", f"{PLACE}/in_body.py"
+KEYING = "gateway/core/keying.py"
 _GENERAL = ["tests/providers/test_hmac.py", "tests/providers/test_static_tokens.py"]
 _URLS = ["tests/providers/test_hmac_urls.py"]
 _BODIES = ["tests/providers/test_hmac_bodies.py", "tests/providers/test_hmac_vectors.py"]
 TESTS_OF_SIGNATURES = {
     SIGNING: [*_GENERAL, *_BODIES],
-    WIRE: [*_GENERAL, *_URLS],
+    WIRE: [*_GENERAL, *_URLS, *_BODIES],
     STAMPS: _GENERAL,
     MAC: [*_GENERAL, *_URLS],
     DERIVATION: _GENERAL,
@@ -24,6 +25,7 @@ TESTS_OF_SIGNATURES = {
     HUBSPOT: [*_GENERAL, *_URLS],
     CONTENTFUL: _BODIES,
     IN_BODY: _BODIES,
+    KEYING: ["tests/providers/test_preset_keys.py"],
 }
 EDITS_OF_SIGNATURES = [
     Edit("signature: not the first of the right secrets", SIGNING,
@@ -57,8 +59,14 @@ EDITS_OF_SIGNATURES = [
          ' + "=" * (-len(encoded) % 4)', ""),
     Edit("token: the kind ignored", TOKENS, "if kind.lower() == self._kind", "if kind"),
     Edit("adyen: one right item is enough", ADYEN, " or None in secrets", ""),
-    Edit("adyen and SNS: members that occur twice", f"{PLACE}/wire.py",
+    Edit("adyen and SNS: members that occur twice", WIRE,
          "if len(found) < len(pairs):", "if False:"),
+    Edit("adyen: any number of items", ADYEN, " and len(entries) <= MOST_ITEMS", ""),
+    Edit("twilio: a form that is packed", TWILIO,
+         'delivery.header(b"content-encoding") is not None or ', ""),
+    Edit("twilio: any number of fields", TWILIO,
+         "    if body.count(b\"&\") >= MOST_FIELDS:\n        return None\n", ""),
+    Edit("twilio: a form of any length", TWILIO, " or len(body) > LONGEST", ""),
     Edit("adyen: no header", ADYEN, "    if said:\n", "    if False:\n"),
     Edit("twilio: a body under nothing believed", TWILIO,
          "    elif delivery.body:\n        behind = None\n", ""),
@@ -76,7 +84,7 @@ EDITS_OF_SIGNATURES = [
     Edit("contentful: the path as it came", CONTENTFUL, "(_normalised(path), path)", "(path,)"),
     Edit("braintree: a line break that is lost", IN_BODY,
          '(payload.encode(), payload.encode() + b"\\n")', "(payload.encode(),)"),
-    Edit("braintree: a line break that makes another event", "gateway/core/keying.py",
+    Edit("braintree: a line break that makes another event", KEYING,
          'found.rstrip("\\n")', "found"),
     Edit("braintree: any payload", IN_BODY, " or not _PAYLOAD.fullmatch(payload)", ""),
 ]  # fmt: skip

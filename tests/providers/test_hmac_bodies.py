@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from gateway.core.batch import MOST_ITEMS
 from gateway.core.event import Delivery
 from gateway.core.signature import Flaw, Invalid, Valid
 from gateway.providers import schemes
@@ -65,6 +66,12 @@ async def test_each_item_of_adyens_has_to_be_right() -> None:
     assert await check(signature, batch(forged, first), NOW) == WRONG
     assert await check(signature, batch(first, {**second, "additionalData": {}}), NOW) == MISSING
     assert await check(signature, batch(), NOW) == MISSING
+
+
+async def test_no_more_items_of_adyens_are_checked_than_a_batch_may_have() -> None:
+    signature, item = signature_of("adyen", KEY), adyen()
+    assert await check(signature, batch(*[item] * MOST_ITEMS), NOW) == Valid(0)
+    assert await check(signature, batch(*[item] * (MOST_ITEMS + 1)), NOW) == MISSING
 
 
 async def test_a_member_of_adyens_that_occurs_twice_is_not_believed() -> None:

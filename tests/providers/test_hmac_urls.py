@@ -9,6 +9,7 @@ from hashlib import sha256
 import pytest
 
 from gateway.core.event import Delivery
+from gateway.core.form import LONGEST, MOST_FIELDS
 from gateway.core.signature import Flaw, Invalid, Valid
 from gateway.providers.mac import unescaped
 from tests.providers.signed import BODY, check, delivery, headers_of, sign, signature_of
@@ -116,6 +117,24 @@ async def test_twilio_sorts_a_form_and_counts_repeats_once() -> None:
     text = "https://hooks.example.com/hooks/shop?x=1Media1Media2To+1é"
     body = b"To=%2B1%C3%A9&Media=2&Media=1&Media=2&"
     assert await check(signature, delivery({**FORM, **twilio(text)}, body), 0) == Valid(0)
+
+
+async def test_a_packed_form_of_twilios_is_not_believed() -> None:
+    """Whoever unpacks it reads other fields than those that were signed."""
+    signed = {**FORM, **twilio(f"https://hooks.example.com/hooks/shop?x=1{SORTED}")}
+    signature = signature_of("twilio", "current")
+    assert await check(signature, delivery(signed, FIELDS), 0) == Valid(0)
+    for coding in ("gzip", "deflate", "identity"):
+        packed = {**signed, "Content-Encoding": coding}
+        assert await check(signature, delivery(packed, FIELDS), 0) == MISSING
+
+
+@pytest.mark.parametrize("more", [b"&" * MOST_FIELDS, b"&a=" + b"b" * LONGEST])
+async def test_a_form_of_twilios_that_is_too_much_to_read_is_not_believed(more: bytes) -> None:
+    said = SORTED if more.strip(b"&") == b"" else f"{SORTED}a{'b' * LONGEST}"
+    signed = {**FORM, **twilio(f"https://hooks.example.com/hooks/shop?x=1{said}")}
+    signature = signature_of("twilio", "current")
+    assert await check(signature, delivery(signed, FIELDS + more), 0) == MISSING
 
 
 async def test_twilio_signs_a_get_by_its_url_alone() -> None:
