@@ -7,8 +7,8 @@ is told StoreAway looks again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -206,29 +206,51 @@ class Desk:
                 await asyncio.sleep(LOCKED_PAUSE)
         return await self._ask(name, *arguments)
 
+    @asynccontextmanager
+    async def transaction(
+        self, seconds: int, *, isolation: str = "read_committed"
+    ) -> AsyncIterator[asyncpg.Connection]:
+        """Several statements in one, each of so many seconds at most."""
+        with _told():
+            async with self._connection.transaction(isolation=isolation):
+                await self._connection.execute(_bounds(seconds))
+                yield self._connection
+
     async def _ask(self, name: str, *arguments: Any) -> list[asyncpg.Record]:
-        try:
+        with _told():
             # the server's own limit comes first; this one is for a network that broke
             async with asyncio.timeout(LONGEST + 5), self._connection.transaction():
-                await self._connection.execute(
-                    f"select set_config('statement_timeout', '{LONGEST}s', true),"
-                    f" set_config('lock_timeout', '{LOCK_WAIT}ms', true)"
-                )
+                await self._connection.execute(_bounds(LONGEST))
                 rows: list[asyncpg.Record] = await self._connection.fetch(
                     self._statements[name].sql, *arguments
                 )
                 return rows
-        except _LOCKED as error:
-            raise Locked(sentence(error)) from error
-        except _NOT_MIGRATED as error:
-            raise Unready(
-                f"{error}: the schema is older than this release;"
-                " run `dedup-gateway migrate`, or `serve` with a role that may"
-            ) from error
-        except asyncpg.InsufficientPrivilegeError as error:
-            raise Unready(f"{error}: run deploy/roles.sql again, as the owner") from error
-        except CONNECT_ERRORS as error:
-            raise StoreAway(sentence(error), undecided=True) from error
+
+
+def _bounds(seconds: int) -> str:
+    """For one transaction: session settings would leak to strangers behind a pooler."""
+    return (
+        f"select set_config('statement_timeout', '{seconds}s', true),"
+        f" set_config('lock_timeout', '{LOCK_WAIT}ms', true)"
+    )
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What went wrong, in words for a person."""
+    try:
+        yield
+    except _LOCKED as error:
+        raise Locked(sentence(error)) from error
+    except _NOT_MIGRATED as error:
+        raise Unready(
+            f"{error}: the schema is older than this release;"
+            " run `dedup-gateway migrate`, or `serve` with a role that may"
+        ) from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise Unready(f"{error}: run deploy/roles.sql again, as the owner") from error
+    except CONNECT_ERRORS as error:
+        raise StoreAway(sentence(error), undecided=True) from error
 
 
 @asynccontextmanager
