@@ -27,9 +27,13 @@ from gateway.core.location import parse_location
 
 ONE_VALUE = 'write one value, in "quotes" if it has {, [ or ": " in it'
 _VARIABLE = r"\$\{.+\}"
-LOCATION_PATTERN = r"(header|json|form|query|literal):.+|sha256\(.+\)"
+# As `parse_location` reads them: no divider inside of one, but inside of sha256( ) any.
+_ONE_LOCATION = r"((header|json|form|query|literal):((?!\s\|\s).)+|sha256\(.+\))"
+LOCATION_PATTERN = rf"\s*{_ONE_LOCATION}(\s+\|\s+{_ONE_LOCATION})*\s*"
 # What webhooks and health checks use. A misspelled method would leave its events unprotected.
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_COUNT = "[1-9][0-9]{0,8}"
+_STATUS = "[2-5][0-9]{2}"
 _MEDIA_TYPE = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+( *;[\x20-\x7e]*)?"
 _NO_REASONS = frozenset({"true", "false", "yes", "no", "on", "off", "ok", "null", "none"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -80,7 +84,7 @@ def truth(value: object) -> bool:
 def count(value: object) -> int:
     """A whole number from 1."""
     said = text(value)
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", said):
+    if not re.fullmatch(_COUNT, said):
         raise ValueError(f"{said!r} is not a whole number from 1; write one, as in 64")
     return int(said)
 
@@ -88,7 +92,7 @@ def count(value: object) -> int:
 def status(value: object) -> int:
     """A final HTTP status."""
     said = text(value)
-    if not re.fullmatch(r"[2-5][0-9]{2}", said):
+    if not re.fullmatch(_STATUS, said):
         raise ValueError(f"{said!r} is not a final HTTP status; write one from 200 to 599")
     return int(said)
 
@@ -96,7 +100,7 @@ def status(value: object) -> int:
 def reply_status(value: object) -> int:
     """A status after which no provider sends the event again."""
     said = text(value)
-    if not re.fullmatch(r"[2-5][0-9]{2}", said):
+    if not re.fullmatch(_STATUS, said):
         raise ValueError(f"{said!r} is not a final HTTP status; write one from 200 to 299")
     if not said.startswith("2"):
         raise ValueError(
@@ -222,13 +226,14 @@ def pattern(written: str) -> dict[str, Any]:
     return {"type": "string", "pattern": f"^({written})$|{_VARIABLE}"}
 
 
-def _or_variable(kind: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [kind, {"type": "string", "pattern": _VARIABLE}]}
+def _or_text(kind: dict[str, Any], written: str) -> dict[str, Any]:
+    """Schema of what YAML reads as something else than text, which may be quoted, too."""
+    return {"anyOf": [kind, pattern(written)]}
 
 
 def one_word_of(words: Iterable[str]) -> dict[str, Any]:
     """Schema of an enumeration."""
-    return _or_variable({"enum": list(words)})
+    return {"anyOf": [{"enum": list(words)}, {"type": "string", "pattern": _VARIABLE}]}
 
 
 def choice(choices: type[StrEnum], others: str = "") -> tuple[PlainValidator, WithJsonSchema]:
@@ -247,19 +252,23 @@ Listed = (BeforeValidator(_listed), OneOrMany())
 Text = Annotated[str, PlainValidator(text), WithJsonSchema(_STRING)]
 Filled = Annotated[str, PlainValidator(filled), WithJsonSchema({**_STRING, "minLength": 1})]
 Why = Annotated[str, PlainValidator(reason), WithJsonSchema({**_STRING, "minLength": 2})]
-Truth = Annotated[bool, PlainValidator(truth), WithJsonSchema(_or_variable({"type": "boolean"}))]
+Truth = Annotated[
+    bool, PlainValidator(truth), WithJsonSchema(_or_text({"type": "boolean"}, "true|false"))
+]
 Count = Annotated[
-    int, PlainValidator(count), WithJsonSchema(_or_variable({"type": "integer", "minimum": 1}))
+    int,
+    PlainValidator(count),
+    WithJsonSchema(_or_text({"type": "integer", "minimum": 1, "maximum": 999999999}, _COUNT)),
 ]
 Status = Annotated[
     int,
     PlainValidator(status),
-    WithJsonSchema(_or_variable({"type": "integer", "minimum": 200, "maximum": 599})),
+    WithJsonSchema(_or_text({"type": "integer", "minimum": 200, "maximum": 599}, _STATUS)),
 ]
 ReplyStatus = Annotated[
     int,
     PlainValidator(reply_status),
-    WithJsonSchema(_or_variable({"type": "integer", "minimum": 200, "maximum": 299})),
+    WithJsonSchema(_or_text({"type": "integer", "minimum": 200, "maximum": 299}, "2[0-9]{2}")),
 ]
 Duration = Annotated[timedelta, PlainValidator(duration), WithJsonSchema(_DURATION)]
 Span = Annotated[timedelta, PlainValidator(span), WithJsonSchema(_SPAN)]
@@ -269,7 +278,7 @@ Name = Annotated[str, PlainValidator(name), WithJsonSchema(pattern(_NAME.pattern
 RawPath = Annotated[str, read_as(addresses.path), WithJsonSchema(pattern("/.*"))]
 Host = Annotated[str, read_as(addresses.host), WithJsonSchema(_STRING)]
 Method = Annotated[
-    str, PlainValidator(method), WithJsonSchema(_or_variable({"enum": list(_METHODS)}))
+    str, PlainValidator(method), WithJsonSchema(one_word_of((*_METHODS, *map(str.lower, _METHODS))))
 ]
 Place = Annotated[Address, read_as(addresses.address), WithJsonSchema(pattern(".+:[0-9]{1,5}"))]
 Network = Annotated[Networks, read_as(addresses.network), WithJsonSchema(_STRING)]

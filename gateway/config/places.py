@@ -94,7 +94,9 @@ def _pointer(said: str) -> Pointer:
 Member = Annotated[Pointer, PlainValidator(member), WithJsonSchema(pattern("json:/.*"))]
 Items = Annotated[Pointer, PlainValidator(items), WithJsonSchema(pattern("json:/.+"))]
 Condition = Annotated[
-    Wanted, PlainValidator(condition), WithJsonSchema(pattern(f"(no )?({LOCATION_PATTERN})"))
+    Wanted,
+    PlainValidator(condition),
+    WithJsonSchema(pattern(rf"\s*no {LOCATION_PATTERN}|{LOCATION_PATTERN}(\s=\s.+)?")),
 ]
 Told = Annotated[
     Location | Proof,

@@ -22,7 +22,7 @@ _PROMISED = ("promise.retry_horizon", "promise.redrive_window", "promise.timeout
 # Settings whose members are filled in one by one; of the others all are the route's own or none.
 _BY_MEMBER = frozenset({"promise", "signature"})
 # Of an item of a list in a preset: what is evidence, and no setting.
-_EVIDENCE = frozenset({"confidence", "source", "note"})
+EVIDENCE = frozenset({"confidence", "source", "note"})
 
 
 def lay_presets(document: Document) -> None:
@@ -104,7 +104,7 @@ def _value(path: str, value: Value, route: Mapping[str, Value]) -> Value:
 def _setting(one: Value) -> Value:
     if not isinstance(one, dict):
         return one
-    return {name: value for name, value in one.items() if name not in _EVIDENCE}
+    return {name: value for name, value in one.items() if name not in EVIDENCE}
 
 
 def _lay_source(document: Document, promise: Path, given: Preset, promised: list[Fact]) -> None:
