@@ -274,8 +274,9 @@ class MemoryReplies:
     def __init__(self) -> None:
         self.kept: dict[bytes, Reply] = {}
 
-    async def keep(self, key: EventKey, reply: Reply) -> None:
-        self.kept.setdefault(key.digest, reply)
+    async def keep(self, key: EventKey, reply: Reply, *, anew: bool = False) -> None:
+        if anew or key.digest not in self.kept:
+            self.kept[key.digest] = reply
 
     async def recall(self, key: EventKey) -> Reply | None:
         return self.kept.get(key.digest)

@@ -7,6 +7,7 @@ together, so that whatever lies between works as it does for one.
 from __future__ import annotations
 
 from collections.abc import Container
+from hashlib import sha256
 from typing import NamedTuple
 
 from gateway.core import batch
@@ -151,11 +152,11 @@ def _carrying(
 ) -> Event:
     """A batch under a key made of its items'.
 
-    Where others without an id are beside them, the key is nobody else's: two batches that share
-    what can be compared are not the same.
+    Where others without an id are beside them, the key is that of the same bytes only: two batches
+    that share what can be compared are not the same.
     """
     parts = tuple(item.part for item in items if item.part is not None)
-    key = batch.key_of(parts, str(token) if unkeyed else "")
+    key = batch.key_of(parts, sha256(delivery.body).hexdigest() if unkeyed else "")
     return Event(
         delivery,
         key,

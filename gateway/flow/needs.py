@@ -140,8 +140,8 @@ class Room(Protocol):
 class Replies(Protocol):
     """First replies, kept for routes that replay them."""
 
-    async def keep(self, key: EventKey, reply: Reply) -> None:
-        """Raises StoreAway."""
+    async def keep(self, key: EventKey, reply: Reply, *, anew: bool = False) -> None:
+        """The first reply stays, unless one is to be kept anew. Raises StoreAway."""
         ...
 
     async def recall(self, key: EventKey) -> Reply | None:

@@ -25,16 +25,19 @@ class Replays:
     async def keep(self, event: Event, reply: Reply) -> None:
         """Keep a first reply, if the route repeats it and a duplicate may be told it.
 
+        With items that have no id no batch is ever a duplicate. A batch's latest reply counts: when
+        its items are released, nothing finds the one before, which was kept under its own key.
+
         Of a success outside 2xx (a consumer's 409 for "known already", say) a provider would come
         back for ever: it is told once, as the consumer's own, and its duplicates hear plain 200.
         """
-        if not (self.wanted and reply.complete and 200 <= reply.status < 300):
+        if event.unkeyed or not (self.wanted and reply.complete and 200 <= reply.status < 300):
             return
         if len(reply.body) > REPLAY_LIMIT:
             self._notes.reply_lost(event, f"its body of {len(reply.body)} bytes is over 16 KiB")
             return
         try:
-            await self._replies.keep(event.key, reply)
+            await self._replies.keep(event.key, reply, anew=bool(event.items))
         except StoreAway as away:
             self._notes.reply_lost(event, str(away))
 

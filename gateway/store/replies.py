@@ -16,7 +16,7 @@ from gateway.store.session import Sessions
 # A reply is worth keeping, not worth waiting for.
 WITHIN = 1.0
 
-Keeps = list[Group[Reply, None]]
+Keeps = list[Group[tuple[Reply, bool], None]]
 Recalls = list[Group[None, Reply | None]]
 
 
@@ -31,13 +31,13 @@ class Replies:
             self._recall, clock, lanes=1, apart=Batch(self._recall, clock, lanes=1)
         )
 
-    async def keep(self, key: EventKey, reply: Reply) -> None:
+    async def keep(self, key: EventKey, reply: Reply, *, anew: bool) -> None:
         """Keep status, content type and body, unless it broke off or is over 16 KiB.
 
-        Raises StoreAway within a second.
+        `anew`: in place of what was kept before. Raises StoreAway within a second.
         """
         if reply.complete and len(reply.body) <= REPLAY_LIMIT:
-            await self._keeps.call(key.digest, reply, WITHIN)
+            await self._keeps.call(key.digest, (reply, anew), WITHIN)
 
     async def recall(self, key: EventKey) -> Reply | None:
         """None when none was kept. Raises StoreAway within a second."""
@@ -49,7 +49,10 @@ class Replies:
         await self._recalls.close()
 
     async def _keep(self, groups: Keeps, wait: str) -> None:
-        replies = [group[0].item for group in groups]
+        replies = [group[0].item[0] for group in groups]
+        anew = [UUID(group[0].key) for group in groups if group[0].item[1]]
+        if anew:
+            await self._sessions.fetch(self._statements["forget"], anew, wait)
         await self._sessions.fetch(
             self._statements["keep"],
             [UUID(group[0].key) for group in groups],

@@ -12,6 +12,17 @@ select a.key, floor(extract(epoch from now()))::int4, a.status, a.content_type, 
  order by a.key
 on conflict (key) do nothing;
 
+-- name: forget
+-- Before one is kept anew. Should `keep` not follow, its duplicates are told what others are.
+with asked as materialized (
+  select a.key
+    from (select set_config('lock_timeout', $2::text, true)) as bounded,
+         unnest($1::uuid[]) as a(key)
+)
+delete from dedup.replies r
+ using asked a
+ where r.key = a.key;
+
 -- name: recall
 select a.n::int4, r.status, r.content_type, r.body
   from unnest($1::uuid[]) with ordinality as a(key, n)

@@ -207,9 +207,9 @@ class Store:
         """Delete up to `most` notes that are over 90 days old. Raises StoreAway."""
         return await self._observations.forget(most)
 
-    async def keep(self, key: EventKey, reply: Reply) -> None:
-        """Keep a first reply. Raises StoreAway within about a second."""
-        await self._replies.keep(key, reply)
+    async def keep(self, key: EventKey, reply: Reply, *, anew: bool = False) -> None:
+        """Keep a first reply; `anew`: in place of one before. Raises StoreAway within a second."""
+        await self._replies.keep(key, reply, anew=anew)
 
     async def recall(self, key: EventKey) -> Reply | None:
         """A first reply; None when none was kept. Raises StoreAway within about a second."""

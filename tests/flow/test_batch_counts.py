@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.core.answer import Duplicate
 from gateway.core.claim import Ending, State
 from gateway.core.retention import Shape
-from gateway.core.route import Mode
+from gateway.core.route import Mode, ReplayReply
 from gateway.core.signature import Signature
 from tests.flow.batched import (
     FILTER,
@@ -15,6 +17,7 @@ from tests.flow.batched import (
     bringing,
     end,
     hold,
+    key,
     print_of,
     sent,
     states,
@@ -103,6 +106,43 @@ async def test_only_a_verified_provider_is_told_when_its_batch_came_first(
         assert isinstance(answer, Duplicate)
         told.append(answer.first_seen)
     assert told == [1_800_000_060.0, None]
+
+
+async def test_a_batch_that_was_let_through_again_has_another_reply(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER, duplicate_reply=ReplayReply())
+    told = []
+    for body in (b"first", b"second"):
+        world.consumer.answers(says(200, body))
+        await bring(world, "a", "b")
+        answer = await bring(world, "b", "a")
+        assert isinstance(answer, Duplicate)
+        assert answer.kept is not None
+        told.append(answer.kept.body)
+        for name in "ab":
+            row = world.shop.claims.rows[key(name).digest]
+            released = replace(row, state=State.RELEASED, doubtful=True)
+            world.shop.claims.rows[key(name).digest] = released
+    assert told == [b"first", b"second"]
+
+
+async def test_no_reply_is_kept_of_a_batch_that_is_never_a_duplicate(make_world: MakeWorld) -> None:
+    world = make_world(batch=FILTER, duplicate_reply=ReplayReply())
+    await bring(world, "a", {"n": 1})
+    assert world.replies.kept == {}
+
+
+async def test_an_idempotency_key_is_that_of_the_same_bytes_where_an_item_has_no_id(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER, idempotency_key=True)
+    world.consumer.answers(says(500), says(500), says(200))
+    for n in (1, 1, 2):
+        await bring(world, "a", {"n": n})
+    first, second, other = (one.header("Idempotency-Key") for one in world.consumer.received)
+    assert first == second
+    assert other not in (first, None)
 
 
 async def test_an_idempotency_key_is_the_batchs_own(make_world: MakeWorld) -> None:

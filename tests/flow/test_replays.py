@@ -19,7 +19,7 @@ async def world(make_world: MakeWorld) -> World:
     return make_world(duplicate_reply=ReplayReply())
 
 
-async def away(*_: object) -> None:
+async def away(*_: object, **__: object) -> None:
     raise StoreAway("no room in the replies table")
 
 

@@ -103,6 +103,8 @@ async def test_the_first_reply_is_kept_and_recalled_whatever_comes_later(stores:
     await store.inner.keep(key, Reply(200, b"OK", (), b"later"))
     kept = Reply(201, b"", ((b"Content-Type", headers[1][1]),), b"\x00\xff")
     assert await store.inner.recall(key) == kept
+    await store.inner.keep(key, Reply(200, b"OK", (), b"anew"), anew=True)
+    assert await store.inner.recall(key) == Reply(200, b"", (), b"anew")
     bare = fresh_key()
     await store.inner.keep(bare, Reply(204, b"No Content", (), b""))
     assert await store.inner.recall(bare) == Reply(204, b"", (), b"")
