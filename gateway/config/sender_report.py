@@ -92,7 +92,7 @@ def sender(loaded: Loaded, index: int, route: Route) -> SenderFindings:
         per_attempt=", ".join(map(member_words, route.per_attempt)) or None,
         signature=_unchecked(written) if route.signature is None else _checked(route.signature),
         verified_by=None if route.signature is None else scheme(route.signature.scheme).proof,
-        unsigned=None if route.signature is None else _unsigned(route, route.signature),
+        unsigned=_unsigned(route),
         resign=written.resign,
         late_delivery=written.late_delivery,
         handshakes=tuple(_handshake(one, written) for one in written.handshakes),
@@ -180,8 +180,10 @@ def _checked(told: Signature) -> str:
     return ", ".join(said)
 
 
-def _unsigned(route: Route, told: Signature) -> str | None:
-    recipe = route.recipe
+def _unsigned(route: Route) -> str | None:
+    told, recipe = route.signature, route.recipe
+    if told is None or route.pass_through is not None:
+        return None
     read = (*recipe.scope, *(recipe.operation or recipe.parts))
     items = () if route.batch is None else route.batch.parts
     names = scheme(told.scheme).unsigned(header_names((*read, *items)))

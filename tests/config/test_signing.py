@@ -245,6 +245,7 @@ UNSIGNED = [
     ("github", "signature: {secrets: a}\nscope: literal:a\noperation_key: header:X-B", "X-B"),
     ("github", "signature: {secrets: a}\nscope: literal:a\nevent_id: json:/a", None),
     ("github", "", None),
+    ("github", "signature: {secrets: a}\npass_through: nobody minds", None),
     ("svix", "signature: {secrets: whsec_AAAA}", None),
     ("twitch", "signature: {secrets: a}", None),
     ("aws-sns", "signature: {audience: a}", None),
