@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import orjson
 import pytest
 
 from gateway.core.answer import Answered, Reason, Verdict
@@ -82,6 +83,32 @@ async def test_observe_forwards_what_is_too_much_and_claims_nothing(make_world: 
     assert states(world, *LARGE) == [None] * len(LARGE)
     await world.observations.keep_once()
     assert world.notebook.sums[What.BYPASSED, ""] == 1
+
+
+async def test_a_backlog_of_batches_lets_others_have_their_turn_between_two(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER, mode=Mode.INBOX)
+    world.shop.leases_away = True
+    for name in "abcd":
+        await bring(world, name)
+    await world.settled()
+    world.shop.leases_away = False
+    turns, read_in = 0, set()
+
+    async def others() -> None:
+        nonlocal turns
+        while len(sent(world)) < 4:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def noting(body: bytes) -> object:
+        read_in.add(turns)
+        return orjson.loads(body)
+
+    world.parse = noting
+    await asyncio.gather(others(), world.work())
+    assert len(read_in) == 4
 
 
 def test_no_route_takes_the_room_of_the_others() -> None:

@@ -14,6 +14,7 @@ import orjson
 
 from gateway.core.answer import Answer, Answered, Unanswered
 from gateway.core.claim import Claim
+from gateway.core.document import Parse
 from gateway.core.event import Delivery, EventKey
 from gateway.core.fingerprint import fingerprint
 from gateway.core.inbox import Entry, EntryState, Offer
@@ -107,6 +108,7 @@ class World:
         self.counted = Counted()
         self.replies = MemoryReplies()
         self.steps: list[str] = []
+        self.parse: Parse = orjson.loads
         self.jitter: Callable[[], float] = lambda: 0.0
         self.failures: list[BaseException] = []
         """Of work in the background. None may be left when the test ends."""
@@ -154,7 +156,7 @@ class World:
             dice=lambda: next(TOKENS),
             jitter=lambda: self.jitter(),
             spawn=self._spawn,
-            parse=orjson.loads,
+            parse=lambda body: self.parse(body),
             at=self.steps.append,
             log_deliveries=True,
         )
