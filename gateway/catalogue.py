@@ -182,6 +182,8 @@ def _show(console: Console, name: str, value: Value, known: Fact | Never, one: P
     if name == "signature.scheme":
         shown = proof(one)
         _indent(console, f"shown right by {shown}" if shown else "the scheme is unverified")
+        if not one.signs_always:
+            _indent(console, "it signs only where that was set up")
         if names := ", ".join(unsigned(one)):
             _indent(console, f"does not sign {names}: {RECORDED}")
     source = "" if known.source is None else f", {known.source}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from gateway.config import custody, senders
+from gateway.config import custody, senders, signing
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import RouteSettings
 from gateway.config.settings import Settings
@@ -16,6 +16,8 @@ from gateway.core.route import Mode, OnMissingId, OnStoreDown, Route
 # Providers change their schedules every few years.
 _OLD_PROMISE = timedelta(days=2 * 365)
 _SERVER_FAILS = 500
+# Slack, Discord, Meta: a consumer that does anything at all is too slow for them now and then.
+_HARDLY_PATIENT = timedelta(seconds=3)
 _TRY_AGAIN = frozenset({408, 425, 429})
 # What people write who mean `preserve`.
 _FOR_PRESERVE = frozenset(
@@ -57,7 +59,7 @@ def faults(settings: RouteSettings, route: Route, here: Path, today: date) -> It
     yield from _promise(settings, here, today)
     yield from _failures_as_success(settings, here)
     yield from _host(settings, here)
-    yield from _waits(route, here)
+    yield from _waits(settings, route, here)
     yield from _without_effect(route, here)
     yield from _only_chance(route, here)
     yield from custody.advice(settings, route, here)
@@ -117,7 +119,7 @@ def _host(settings: RouteSettings, here: Path) -> Iterator[Fault]:
     yield Fault((*here, "upstream", "host"), message, remedy)
 
 
-def _waits(route: Route, here: Path) -> Iterator[Fault]:
+def _waits(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]:
     upstream = (*here, "upstream")
     if route.upstream.first_byte_timeout > route.upstream.timeout:
         remedy = "lower it or remove it"
@@ -128,7 +130,13 @@ def _waits(route: Route, here: Path) -> Iterator[Fault]:
     if patience is None:
         return
     said, seconds = format_duration(patience), patience.total_seconds()
-    if route.upstream.slot_timeout + route.upstream.connect_timeout >= seconds:
+    answers = f"acknowledge_after: {custody.in_time(patience)} in mode: forward"
+    beside = signing.late_too(settings)
+    if patience <= _HARDLY_PATIENT:
+        message = f"{said} is less than most consumers take now and then, which provokes retries"
+        remedy = f"write {answers}, or mode: inbox{beside}"
+        yield Fault((*here, "promise", "timeout"), message, remedy)
+    elif route.upstream.slot_timeout + route.upstream.connect_timeout >= seconds:
         message = (
             f"the provider hangs up after {said}, before slot_timeout + connect_timeout are over"
         )
@@ -138,10 +146,7 @@ def _waits(route: Route, here: Path) -> Iterator[Fault]:
             f"the provider hangs up after {said}; a slower success is recorded, and its retry "
             "answered as a duplicate, but the provider counts a failure"
         )
-        remedy = (
-            "watch dedup_slow_forwards_total; if it rises, "
-            f"acknowledge_after: {custody.in_time(patience)} in mode: forward answers in time"
-        )
+        remedy = f"watch dedup_slow_forwards_total; if it rises, {answers} answers in time{beside}"
         yield Fault((*upstream, "timeout"), message, remedy)
     if route.busy_wait == 0:
         message = f"{said} leaves no time to wait for an undecided event; its duplicates get 503"

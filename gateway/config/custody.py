@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
+from gateway.config import senders
 from gateway.config.problems import Fault, Path
 from gateway.config.route_settings import DuplicateReply, RouteSettings
 from gateway.core.durations import format_duration
@@ -37,6 +38,7 @@ def advice(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]
                 remedy = "it will in mode: inbox, or with acknowledge_after or a hold"
                 yield Fault((*here, name), message, remedy)
     yield from _too_late(route, here)
+    yield from _perhaps_signed(settings, route, here)
     yield from _replays(route, here)
 
 
@@ -148,6 +150,20 @@ def _too_late(route: Route, here: Path) -> Iterator[Fault]:
             "barely in time, and the retry is provoked all the same"
         )
         yield Fault((*here, "acknowledge_after"), message, f"write {in_time(promise.timeout)}")
+
+
+def _perhaps_signed(settings: RouteSettings, route: Route, here: Path) -> Iterator[Fault]:
+    """Late deliveries of a provider that signs a time stamp only where somebody set that up."""
+    given, known = senders.preset_of(settings), senders.scheme_of(settings)
+    if given is None or given.signs_always or settings.signature or settings.late_delivery:
+        return
+    if known is not None and known.dated and stores(route):
+        message = f"is not there, and {given.title} signs only where that was set up"
+        remedy = (
+            "write it if it was, because the consumer then finds late deliveries too old; else "
+            "late_delivery: it signs nothing"
+        )
+        yield Fault((*here, "signature"), message, remedy)
 
 
 def _replays(route: Route, here: Path) -> Iterator[Fault]:

@@ -60,6 +60,13 @@ def _what_an_event_is(settings: RouteSettings, here: Path) -> Iterator[Fault]:
 
 
 def _passing(settings: RouteSettings, here: Path) -> Iterator[Fault]:
+    given = senders.preset_of(settings)
+    theirs = None if given is None else given.settings.get("pass_through")
+    if settings.operation_key and theirs is not None and theirs.value == settings.pass_through:
+        message = f"is for events, and the preset {settings.provider} knows no safe id of them"
+        remedy = f"write {HOW_TO_IDENTIFY} beside it, or remove it"
+        yield Fault((*here, "operation_key"), message, remedy)
+        return
     both = [name for name in ("event_id", "batch", "operation_key") if getattr(settings, name)]
     if both:
         message = f"says that nothing here is deduplicated, and {' and '.join(both)} how it is"

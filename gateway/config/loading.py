@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path as FilePath
@@ -19,6 +19,7 @@ from gateway.config.loaded import (
     Loaded,
 )
 from gateway.config.problems import Fault, Origin
+from gateway.providers.presets import preset
 
 _CHOSEN = Origin("serve --upstream")
 _NO_FLAGS: Mapping[str, object] = {}
@@ -73,16 +74,31 @@ def quick(
     if not document.has(("routes", 0, "name")):
         document.put(("routes", 0, "name"), _name_for(path), _CHOSEN)
     if any(document.has(("store", kind)) for kind in ("dsn", "embedded")):
-        return loading.finish(today)
+        return _warned(loading, loading.finish(today), *_unverified(document))
     document.put(("store", "embedded"), ".", _CHOSEN)
     loaded = loading.finish(today)
-    warning = Fault(
+    embedded = Fault(
         ("store",),
         "an embedded Postgres on this machine, chosen because nothing names another",
         "write a file with store: before a second gateway runs, or each has a memory of its own",
     )
-    notice = loading.document.problem(warning)
-    return replace(loaded, store=Embedded(path=None, user=None), notices=(*loaded.notices, notice))
+    loaded = replace(loaded, store=Embedded(path=None, user=None))
+    return _warned(loading, loaded, embedded, *_unverified(document))
+
+
+def _warned(loading: Assembly, loaded: Loaded, *faults: Fault) -> Loaded:
+    notices = map(loading.document.problem, faults)
+    return replace(loaded, notices=(*loaded.notices, *notices))
+
+
+def _unverified(document: Document) -> Iterator[Fault]:
+    """No flag has secrets, so a route of a provider looks safer here than it is."""
+    name = document.text(("routes", 0, "provider"))
+    if name is None or document.has(("routes", 0, "signature")) or preset(name).passes:
+        return
+    message = f"deliveries are not verified: a forged id blocks the real one of {name}"
+    remedy = f"set {layers.PREFIX}ROUTES__0__SIGNATURE__SECRETS, or write a file with signature:"
+    yield Fault(("routes", 0, "signature"), message, remedy)
 
 
 def load_store(path: FilePath | None, *, env: Mapping[str, str]) -> Dsn | Embedded:

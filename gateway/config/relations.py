@@ -164,6 +164,7 @@ def _readable(path: Path, file: str, document: Document, folder: FilePath) -> It
 def route_faults(route: RouteSettings, here: Path, today: date) -> Iterator[Fault]:
     """Contradictions inside one route."""
     yield from _replies(route, here)
+    yield from _surrounded(route, here)
     checked = route.promise.checked if route.promise else None
     # Whoever looked may live where it is tomorrow already.
     if checked is not None and today < date.max and checked > today + timedelta(days=1):
@@ -171,6 +172,16 @@ def route_faults(route: RouteSettings, here: Path, today: date) -> Iterator[Faul
         yield Fault((*here, "promise", "checked"), message, "write the day somebody last looked")
     if not route.methods:
         yield Fault((*here, "methods"), "is an empty list", "remove it for the usual methods")
+
+
+def _surrounded(route: RouteSettings, here: Path) -> Iterator[Fault]:
+    """Secrets with white space around them, as `echo` and editors leave it: each would be wrong."""
+    told = () if route.signature is None else route.signature.secrets
+    found = [((*here, "signature", "secrets", place), one) for place, one in enumerate(told)]
+    for path, secret in (*found, ((*here, "verify_token"), route.verify_token or "")):
+        if secret != secret.strip() and "-----BEGIN" not in secret:
+            message = "begins or ends with white space, which would be part of it"
+            yield Fault(path, message, "remove that where it is set")
 
 
 def memory_faults(route: RouteSettings, here: Path, body_memory: int) -> Iterator[Fault]:

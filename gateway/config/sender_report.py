@@ -87,7 +87,7 @@ def sender(loaded: Loaded, index: int, route: Route) -> SenderFindings:
         traps=0 if given is None else len(given.traps),
         doubt=given.doubt if given is not None and _IDS & set(used) else None,
         pass_through=route.pass_through,
-        batch=_batch(route),
+        batch=_batch(route, written),
         operation_key=_listed(route.recipe.operation),
         per_attempt=", ".join(map(member_words, route.per_attempt)) or None,
         signature=_unchecked(written) if route.signature is None else _checked(route.signature),
@@ -138,7 +138,7 @@ def _fact(fact: Fact) -> str:
     return f"{_shown(fact.value) or ''}{how}"
 
 
-def _batch(route: Route) -> str | None:
+def _batch(route: Route, written: RouteSettings) -> str | None:
     policy = route.batch
     if policy is None:
         return None
@@ -147,6 +147,8 @@ def _batch(route: Route) -> str | None:
         OnMixed.FILTER: "filter, so that only new items are forwarded",
         OnMixed.WHOLE: "whole, marked, with the items that were seen",
     }[policy.on_mixed]
+    if written.on_mixed is None and policy.on_mixed is OnMixed.WHOLE:
+        mixed += ", because the signature covers the body and resign is false"
     return f"items {places}, each by {_listed(policy.parts)}; mixed ones: {mixed}"
 
 

@@ -149,7 +149,7 @@ def _resigning(settings: RouteSettings, known: Scheme | None, here: Path) -> Ite
 
 def _late(settings: RouteSettings, known: Scheme | None, here: Path) -> Iterator[Fault]:
     """A signed time stamp that is out of tolerance by the time that the consumer sees it."""
-    if known is None or not known.dated or settings.resign or settings.late_delivery:
+    if known is None or not _ages(settings, known):
         return
     for name, what in _delivering_late(settings):
         span = _tolerated(settings, known)
@@ -159,6 +159,22 @@ def _late(settings: RouteSettings, known: Scheme | None, here: Path) -> Iterator
         )
         yield Fault((*here, name), message, _on_time(known))
         return
+
+
+def _ages(settings: RouteSettings, known: Scheme) -> bool:
+    """Whether deliveries have a time stamp that the consumer may find too old."""
+    given = senders.preset_of(settings)
+    # Where a provider signs only on request, `custody` says what if somebody asked for it.
+    perhaps = settings.signature is None and given is not None and not given.signs_always
+    return known.dated and not (settings.resign or settings.late_delivery or perhaps)
+
+
+def late_too(settings: RouteSettings) -> str:
+    """What has to be written beside a setting by which deliveries come late; empty for nothing."""
+    known = senders.scheme_of(settings)
+    if known is None or not _ages(settings, known):
+        return ""
+    return ", with resign: true and its secrets" if known.signs else ", with late_delivery: REASON"
 
 
 def _tolerated(settings: RouteSettings, known: Scheme) -> timedelta | None:

@@ -6,6 +6,7 @@ one of them:
 
     title, evidence (good, partial, weak), checked (the day of the research)
     doubt        why its id may not be the event's; such a preset starts in `observe`
+    signing      `optional` where it signs only once somebody has set that up; else it always does
     settings     {dotted name: {value, confidence, source, note}}; each of `handshakes` has its own
                  evidence, too
     unknown      {dotted name: ...}: settings that no value is known for, and what is known instead
@@ -77,6 +78,8 @@ class Preset:
     checked: date
     doubt: str | None
     """Why its id may not be the event's; None where it is known to be."""
+    signs_always: bool
+    """False where that has to be set up at the provider."""
     settings: Mapping[str, Fact]
     """By dotted name, as in `promise.timeout`."""
     unknown: Mapping[str, Fact]
@@ -118,6 +121,7 @@ def _preset(name: str, read: Mapping[str, Any]) -> Preset:
         evidence=read["evidence"],
         checked=date.fromisoformat(read["checked"]),
         doubt=read.get("doubt"),
+        signs_always=read.get("signing") != "optional",
         settings={path: _fact(fact) for path, fact in read["settings"].items()},
         unknown={path: _fact(fact) for path, fact in read.get("unknown", {}).items()},
         never=tuple(_never(one) for one in read.get("never", ())),
