@@ -190,7 +190,7 @@ class Reading:
             case Literal(text):
                 return text
             case Sha256(inner):
-                return _sha256(self._find(inner))
+                return sha256_of(self._find(inner))
             case FirstOf(options):
                 return self._first(options, fractions=fractions)
             case _:
@@ -275,7 +275,7 @@ def _add(hasher: hashlib.blake2b, group: Iterable[str]) -> None:
     hasher.update(b"".join(pieces))
 
 
-def _sha256(found: str | Missing | Conflicting) -> str | Missing | Conflicting:
+def sha256_of(found: str | Missing | Conflicting) -> str | Missing | Conflicting:
     if not isinstance(found, str):
         return found
     return hashlib.sha256(bytes_of(found.rstrip("\n"))).hexdigest()
