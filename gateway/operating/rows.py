@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -113,18 +113,24 @@ async def opened(source: Source) -> AsyncIterator[Rows]:
             yield Rows(await stack.enter_async_context(aclosing(queried)), None, lambda: 0)
             return
         try:
-            file: BinaryIO = sys.stdin.buffer
-            size = None
-            if source.file is not None and source.file != "-":
-                file = stack.enter_context(Path(source.file).open("rb"))
-                status = os.fstat(file.fileno())
-                size = status.st_size if stat.S_ISREG(status.st_mode) else None
+            file, size = stack.enter_context(_file(source.file or "-"))
             read = READERS[source.format or format_of(source.file or "-", file)]
         except OSError as error:
             raise Unusable(sentence(error)) from None
         lines = Lines(file)
         each = _each(read(lines))
         yield Rows(await stack.enter_async_context(aclosing(each)), size, lambda: lines.bytes)
+
+
+@contextmanager
+def _file(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
+    """It, and its size where it has one."""
+    if name == "-":
+        yield sys.stdin.buffer, None
+        return
+    with Path(name).open("rb") as file:
+        status = os.fstat(file.fileno())
+        yield file, status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 async def _each(rows: Iterator[Row]) -> AsyncGenerator[Row]:

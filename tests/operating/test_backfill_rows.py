@@ -109,7 +109,7 @@ async def test_the_first_byte_tells_the_format_where_the_name_does_not(write: Wr
 
 async def test_standard_input_is_read_as_a_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
     for content in (b'{"id":"7"}\n', b"id\n7\n"):
-        piped = io.TextIOWrapper(io.BufferedReader(io.BytesIO(content)))  # type: ignore[type-var]
+        piped = io.TextIOWrapper(io.BufferedReader(io.BytesIO(content)))
         monkeypatch.setattr(sys, "stdin", piped)
         (row,) = await read("-")
         assert row.values == {"id": "7"}
