@@ -28,6 +28,7 @@ from tests.flow.consumer import Gate, says
 from tests.flow.shop import Failure
 from tests.flow.told import SEEN, STORED
 from tests.flow.world import LEASE, MakeWorld, World, forwarded
+from tests.rig.deadline import eventually
 
 OWED, COMPLETED, RELEASED = State.STORED, State.COMPLETED, State.RELEASED
 
@@ -177,8 +178,7 @@ async def test_what_was_won_is_given_back_where_the_dead_cannot_be_revived(
     refused = await bring(inbox, "a", "b")
     assert isinstance(refused, Rejected)
     assert refused.reason is Reason.STORE_AWAY
-    await inbox.settled()
-    assert states(inbox, "a", "b") == [OWED, RELEASED]
+    await eventually(lambda: states(inbox, "a", "b") == [OWED, RELEASED], within=4)
 
 
 async def test_a_batch_waits_for_a_busy_item_before_it_is_stored(inbox: World) -> None:
