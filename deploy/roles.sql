@@ -22,7 +22,7 @@ grant select, insert, update, delete on dedup.claims to dedup_gateway;
 grant select, insert, update, delete on dedup.entries, dedup.entry_items to dedup_gateway;
 grant select, insert, update, delete on dedup.observations to dedup_gateway;
 grant select, insert on dedup.routes, dedup.actions to dedup_gateway;
-grant update (retention) on dedup.routes to dedup_gateway;
+grant update (recipe, since, retention, place) on dedup.routes to dedup_gateway;
 grant select, insert, delete on dedup.canaries, dedup.purges to dedup_gateway;
 grant select, insert on dedup.retentions to dedup_gateway;
 grant select, update on dedup.jobs to dedup_gateway;

@@ -40,6 +40,7 @@ from gateway.loops import for_good
 from gateway.metrics import Metrics
 from gateway.owed import refuse_missing_at_reload, refuse_missing_at_start
 from gateway.reloading import Reloading
+from gateway.retaining import Retaining
 from gateway.routing import Routing
 from gateway.sealing import Sealing
 from gateway.store.embedded import EmbeddedPostgres, default_data_dir
@@ -116,6 +117,7 @@ class Gateway:
             self._upkeep.forget,
             self._observations.keep,
             self._sealing.watch,
+            *self._retaining.loops,
         ):
             self._spawn(for_good(loop))
         self._state = "running"
@@ -146,10 +148,11 @@ class Gateway:
         self._health = Health(self._store, lambda: self._loaded.routes)
         self._recorder = Recorder(self._store, self._store, metrics, time.monotonic, self._spawn)
         dice = Random(secrets.randbits(256))
-        self._upkeep = Upkeep(self._store, time.monotonic, dice.random)
-        self._observations = Observations(
-            self._store, time.monotonic, partial(dice.getrandbits, 63), dice.random
-        )
+        # A token tells one holder from another, and nobody gains anything by guessing one.
+        tokens, clock, jitter = partial(dice.getrandbits, 63), time.monotonic, dice.random
+        self._upkeep = Upkeep(self._store, clock, jitter)
+        self._observations = Observations(self._store, clock, tokens, jitter)
+        self._retaining = Retaining(self._store.retention, metrics, clock, tokens, jitter)
         shared = Shared(
             claims=self._store,
             inbox=self._store,
@@ -161,11 +164,10 @@ class Gateway:
             recorder=self._recorder,
             observations=self._observations,
             counts=metrics,
-            clock=time.monotonic,
+            clock=clock,
             epoch=time.time,
-            # A token tells one holder from another, and nobody gains anything by guessing one.
-            dice=partial(dice.getrandbits, 63),
-            jitter=dice.random,
+            dice=tokens,
+            jitter=jitter,
             spawn=self._spawn,
             at=self._at,
             parse=orjson.loads,
@@ -255,8 +257,9 @@ class Gateway:
     async def _use(self, loaded: Loaded) -> None:
         self._routing.use(loaded.routes, loaded.trusted_proxies)
         self._upkeep.use(loaded.routes)
+        self._retaining.use(loaded)
         self._loaded = loaded
-        self.metrics.routes(loaded.routes)
+        self.metrics.routes(loaded.routes, loaded.accepted_short_retention)
         # No turn of the loop lies between: a request for a new route finds it registered.
         await self._store.register({route.name: route.print for route in loaded.routes})
         await self._routing.close_replaced()

@@ -6,13 +6,14 @@ configuration says is set when it is put in force.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from gateway import __version__
+from gateway.core.canary import Remembered
 from gateway.core.inbox import EntryState, Waiting
 from gateway.core.route import Route
 
@@ -39,7 +40,17 @@ class Gauges:
             "pending_settlements", "Settlements that the store has not taken yet."
         )
         self._route_info = self._gauge("route_info", "A route and its mode.", "route", "mode")
-        self._retention = self._gauge("retention_seconds", "Configured retention.", "route")
+        self._configured: dict[str, float] = {}
+        self._memories: Callable[[], Mapping[str, Remembered] | None] = lambda: None
+        self._read(
+            "retention_seconds",
+            "How long claims are kept: as configured here, or as purges go by if that is shorter.",
+            ("route",),
+            self._retentions,
+        )
+        self._accepted = self._gauge(
+            "retention_short_accepted", "Whether a retention below the floor is meant.", "route"
+        )
         self._floor = self._gauge(
             "retention_floor_seconds", "Least retention that keeps the promise.", "route"
         )
@@ -95,11 +106,38 @@ class Gauges:
             lambda: self._breakers(frozenset(open_breakers())),
         )
 
-    def routes(self, routes: Iterable[Route]) -> None:
-        """The configuration's facts."""
+    def watch_memory(
+        self,
+        *,
+        memories: Callable[[], Mapping[str, Remembered] | None],
+        last_purge: Callable[[], float | None],
+    ) -> None:
+        """The same for how long claims last. None while nobody knows."""
+        self._memories = memories
+        self._read(
+            "retention_effective_seconds",
+            "How far the memory reaches: the age of the oldest canary since when none is missing.",
+            ("route",),
+            lambda: (((name,), one.reach) for name, one in (memories() or {}).items()),
+        )
+        self._read(
+            "retention_expected_seconds",
+            "How far it has to reach, less an hour: the floor, or the known age of the route.",
+            ("route",),
+            lambda: (((name,), one.expected) for name, one in (memories() or {}).items()),
+        )
+        self._read(
+            "purge_last_success_timestamp_seconds",
+            "When claims were purged last, by whichever process.",
+            (),
+            lambda: [] if (ended := last_purge()) is None else [((), ended)],
+        )
+
+    def routes(self, routes: Iterable[Route], accepted: Container[str]) -> None:
+        """The configuration's facts. `accepted`: whose short retention is meant."""
         for info in (
             self._route_info,
-            self._retention,
+            self._accepted,
             self._floor,
             self._promise_timeout,
             self._promise_horizon,
@@ -109,6 +147,8 @@ class Gauges:
         self._names = tuple(route.name for route in told)
         for route in told:
             self._describe(route)
+            self._accepted.labels(route.name).set(float(route.name in accepted))
+        self._configured = {route.name: route.retention.total_seconds() for route in told}
 
     def reloaded(self, successful: bool) -> None:
         """A changed configuration was taken, or not."""
@@ -117,13 +157,18 @@ class Gauges:
     def _describe(self, route: Route) -> None:
         name, promise = route.name, route.promise
         self._route_info.labels(name, route.mode.value).set(1)
-        self._retention.labels(name).set(route.retention.total_seconds())
         if route.floor is not None:
             self._floor.labels(name).set(route.floor.total_seconds())
         if promise is not None:
             self._promise_horizon.labels(name).set(promise.retry_horizon.total_seconds())
             if promise.timeout is not None:
                 self._promise_timeout.labels(name).set(promise.timeout.total_seconds())
+
+    def _retentions(self) -> Samples:
+        memories = self._memories() or {}
+        for name, configured in self._configured.items():
+            known = memories.get(name)
+            yield (name,), configured if known is None else known.retention
 
     def _entries(self, waits: Waits | None) -> Samples:
         if waits is not None:

@@ -9,9 +9,9 @@ A counter says what happened, not what was tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
-from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.core.answer import Reason, Verdict
@@ -51,6 +51,8 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self.gauges = Gauges(self.registry)
+        # Since when it runs tells rules which counters are all news; nothing else of it is ours.
+        ProcessCollector(registry=self.registry)
         self._tallies = Tallies(self.registry, prefix="dedup")
         self._count_deliveries()
         self._count_forwards()
@@ -119,6 +121,15 @@ class Metrics:
             "batch_items", "Items of batches, by what they turned out to be.", "route", "verdict"
         )
         self._stale = counter("stale_events", "New events older than the retention.", "route")
+        self._exceeded = counter(
+            "promise_exceeded",
+            "Duplicates that came later than the provider promised.",
+            "route",
+        )
+        self._purged = counter("purged", "Claims purged, their retention being over.", "route")
+        self._unresolved = counter(
+            "purged_unresolved", "Those of them that never came to a known end.", "route"
+        )
         self._concluded = counter(
             "inbox_concluded",
             "Entries that were leased, by what their worker made of them.",
@@ -133,10 +144,13 @@ class Metrics:
         """The exposition and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
-    def routes(self, routes: Iterable[Route]) -> None:
-        """The configuration's facts, and a zero for every counter that an alert rests on."""
+    def routes(self, routes: Iterable[Route], accepted_short: Container[str] = ()) -> None:
+        """The configuration's facts, and a zero for every counter that an alert rests on.
+
+        `accepted_short`: names of routes whose retention is meant to be below the floor.
+        """
         told = tuple(routes)
-        self.gauges.routes(told)
+        self.gauges.routes(told, accepted_short)
         for route in told:
             self._zero(route.name)
             if route.signature is not None:
@@ -164,6 +178,9 @@ class Metrics:
             self._doubles,
             self._mismatches,
             self._stale,
+            self._exceeded,
+            self._purged,
+            self._unresolved,
         ):
             counter[name] += 0
 
@@ -231,6 +248,15 @@ class Metrics:
     def stale(self, route: str) -> None:
         """A new event was older than the retention."""
         self._stale[route] += 1
+
+    def promise_exceeded(self, route: str) -> None:
+        """A duplicate came later than the provider's retries and redrives were said to."""
+        self._exceeded[route] += 1
+
+    def purged(self, route: str, claims: int, unresolved: int) -> None:
+        """So many claims were forgotten, and nobody knew what had become of so many of them."""
+        self._purged[route] += claims
+        self._unresolved[route] += unresolved
 
     def mismatch(self, route: str) -> None:
         """One id came with two bodies."""

@@ -15,6 +15,7 @@ from gateway import __version__, app, config, logs
 from gateway.config import settings as settings_module
 from gateway.core import headers, outcome, route
 from gateway.core.answer import Reason, Verdict
+from gateway.core.canary import Remembered
 from gateway.core.event import Delivery
 from gateway.core.headers import Marks
 from gateway.core.retention import Shape
@@ -44,6 +45,8 @@ def every_sample() -> dict[str, tuple[str, set[str]]]:
         store_up=lambda: True, pending=lambda: 0, certificates=lambda: [("orders", 1.0)]
     )
     metrics.gauges.watch_inbox(waiting=dict, open_breakers=list)
+    memory = {"orders": Remembered(3.0, 2.0, 1.0)}
+    metrics.gauges.watch_memory(memories=lambda: memory, last_purge=lambda: 1.0)
     metrics.rejection("", Reason.NO_ROUTE)
     metrics.event("orders", "order.paid")
     metrics.duplicate("orders", "order.paid", Shape.RETRY, 1.0)

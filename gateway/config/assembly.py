@@ -182,6 +182,9 @@ class Assembly:
                 for one in settings.routes
                 if one.accept_short_retention
             },
+            accepted_new_memory={
+                one.name: one.accept_new_memory for one in settings.routes if one.accept_new_memory
+            },
             written=settings.routes,
             unknown_secrets=frozenset(self._unknown_secrets(settings)),
             hidden=unseen,

@@ -87,6 +87,8 @@ class Loaded:
     routes: tuple[Route, ...]
     accepted_short_retention: Mapping[str, str]
     """Route names, and the reason that their user gave."""
+    accepted_new_memory: Mapping[str, str]
+    """The same for routes that recognise nothing of what they remember."""
     written: tuple[RouteSettings, ...] = field(repr=False)
     """What the routes were made of, in their order."""
     unknown_secrets: frozenset[str]

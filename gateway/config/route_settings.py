@@ -180,6 +180,10 @@ class RouteSettings(Strict):
     accept_short_retention: Why | None = None
     """The reason, in words, why a retention below that sum is meant. Default: none, and `check`
     fails."""
+    accept_new_memory: Why | None = None
+    """The reason, in words, why a route that makes its keys in another way, or has another name or
+    scope, is meant to recognise nothing of what it remembers. Default: none; it is warned about,
+    and `check --store` fails."""
     signature: SignatureSettings | None = None
     """What deliveries are checked by before any claim; a bad one is answered 401. Default: none,
     and the consumer judges: a forged id then blocks the real one until the consumer refused it."""

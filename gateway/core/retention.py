@@ -7,9 +7,13 @@ own tools (own replay).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
+
+from gateway.core.durations import format_duration
 
 # A quarter above the floor: promises are rounded figures, and providers stretch them on bad days.
 MARGIN = 1.25
@@ -31,6 +35,52 @@ class Promise:
     checked: date | None
 
 
+class Told(NamedTuple):
+    """What a process says of one of its routes."""
+
+    route: str
+    retention: int
+    """Seconds."""
+    place: str
+    """Its hosts and path."""
+    source: str
+    """What the retention was derived from."""
+
+
+class Changed(NamedTuple):
+    """A route whose retention is another than it was on record. Seconds."""
+
+    route: str
+    was: int | None
+    now: int
+
+
+class Shortened(NamedTuple):
+    """A change that made claims go earlier."""
+
+    route: str
+    was: int
+    now: int
+    at: float
+    """Epoch seconds."""
+    who: str
+    source: str
+
+
+class OnRecord(NamedTuple):
+    """A route as the store knows it, from whatever process."""
+
+    name: str
+    recipe: bytes
+    """The print of the recipe of its keys."""
+    retention: int | None
+    place: str | None
+    since: float
+    """Since when its keys are made that way; epoch seconds."""
+    remembers: bool
+    """It has claims."""
+
+
 class Shape(StrEnum):
     """Which of the shapes a duplicate had."""
 
@@ -46,6 +96,20 @@ def floor(promise: Promise | None, own_replay: timedelta) -> timedelta | None:
     if promise is None:
         return None
     return promise.retry_horizon + promise.redrive_window + own_replay
+
+
+def derivation(promise: Promise | None, own_replay: timedelta) -> str:
+    """The floor's sum and whose word it is, in a line for the record."""
+    if promise is None:
+        return "no promise is on file"
+    parts = (promise.retry_horizon, promise.redrive_window, own_replay)
+    horizon, window, ours = map(format_duration, parts)
+    source = promise.source or "the configuration"
+    day = "" if promise.checked is None else f", looked at {promise.checked}"
+    return (
+        f"a floor of retry horizon {horizon} + redrive window {window} + own replay {ours},"
+        f" from {source}{day}"
+    )
 
 
 def default_retention(promise: Promise | None, own_replay: timedelta) -> timedelta:
@@ -68,6 +132,16 @@ def shape_of(age: float, promise: Promise | None) -> Shape:
     """
     horizon = UNKNOWN_PART if promise is None else promise.retry_horizon
     return Shape.RETRY if age <= horizon.total_seconds() else Shape.REDRIVE
+
+
+def is_beyond(age: float, promise: Promise | None) -> bool:
+    """A duplicate that comes later than any path of the provider's was promised to bring it.
+
+    `age` in seconds. Our own replay brings no duplicates to us.
+    """
+    if promise is None:
+        return False
+    return age > (promise.retry_horizon + promise.redrive_window).total_seconds()
 
 
 def is_stale(event_time: float, retention: timedelta, now: float) -> bool:
@@ -99,3 +173,29 @@ def _is_number(text: str) -> bool:
         and (not fraction or fraction.isdigit())
         and len(text) < 30
     )
+
+
+class NewMemory(NamedTuple):
+    """A route that recognises nothing of what its place remembers."""
+
+    route: str
+    was: str
+    """The name under which it is remembered: its own where its keys are made in another way."""
+
+
+def new_memories(
+    routes: Iterable[tuple[str, bytes, str]], on_record: Iterable[OnRecord]
+) -> list[NewMemory]:
+    """What is forgotten by a changed recipe or a new name: claims are there, under other keys.
+
+    `routes`: the name, the print of the recipe and the place of each one configured.
+    """
+    known, found = list(on_record), []
+    told = list(routes)
+    names = {name for name, _, _ in told}
+    for name, recipe, place in told:
+        for old in known:
+            is_it = old.name == name or (old.place == place and old.name not in names)
+            if is_it and old.remembers and old.recipe != recipe:
+                found.append(NewMemory(name, old.name))
+    return found

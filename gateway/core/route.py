@@ -233,6 +233,11 @@ class Route:
         return floor(self.promise, self.own_replay)
 
     @property
+    def place(self) -> str:
+        """Where it listens, for people and to know it by under another name."""
+        return ",".join(sorted(self.hosts)) + self.path
+
+    @property
     def longest(self) -> float:
         """Seconds that a holder may take from winning to the end of its forward."""
         asking = 0.0 if self.probe is None else self.probe.upstream.longest

@@ -180,6 +180,8 @@ class Notes:
         age = max(seen.now - seen.first_seen, 0.0)
         if not seen.same_event:
             return self._repeated(event, Shape.OPERATION, age)
+        if retention.is_beyond(age, self._route.promise):
+            self._counts.promise_exceeded(self._route.name)
         shape = Shape.CONCURRENT if met_live else retention.shape_of(age, self._route.promise)
         return self._repeated(event, shape, age)
 

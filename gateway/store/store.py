@@ -38,6 +38,7 @@ from gateway.store.multihost import CONNECT_ERRORS, parse
 from gateway.store.observations import Observations
 from gateway.store.queries import read
 from gateway.store.replies import Replies
+from gateway.store.retention import Retention
 from gateway.store.routes import Routes
 from gateway.store.session import Aborted, Lost, NoSession, Sessions
 from gateway.store.table import Table
@@ -76,6 +77,8 @@ class Store:
         self._entries = Entries(table, self._sessions)
         self._observations = Observations(table, self._sessions)
         self._replies = Replies(self._sessions, clock)
+        self.retention = Retention(table, self._sessions)
+        """What concerns the memory as a whole."""
         self._health = read("routes.sql")["health"]
         self._needs = newest()
         self._may_migrate = True

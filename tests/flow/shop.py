@@ -70,6 +70,9 @@ class Counted:
     def stale(self, route: str) -> None:
         self.by["stale",] += 1
 
+    def promise_exceeded(self, route: str) -> None:
+        self.by["promise_exceeded",] += 1
+
     def concluded(self, route: str, ending: EntryEnding) -> None:
         self.by["concluded", ending] += 1
 

@@ -8,9 +8,11 @@ alter table dedup.routes
     -- Null until a release that knows it has registered the route.
     add column retention int8,
     -- Of a route from before this release: since then, because no canary is older.
-    add column born timestamptz not null default now();
+    add column born timestamptz not null default now(),
+    add column place text;
 
 comment on column dedup.routes.retention is 'Seconds that claims are kept after they were settled; as it was registered last.';
+comment on column dedup.routes.place is 'Its hosts and path, as they were registered last.';
 comment on column dedup.routes.born is 'Since when canaries tell how far the memory of the route reaches.';
 
 create table dedup.retentions (
