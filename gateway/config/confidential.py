@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from gateway.config.document import Document
 from gateway.config.hiding import long_enough
+from gateway.config.problems import Path
 from gateway.config.route_settings import RouteSettings
 from gateway.config.settings import Settings
 from gateway.core.location import describe
@@ -34,7 +35,11 @@ _AUTHORITY = re.compile(r"[a-z]+://[^/?#]*", re.I)
 def hidden(document: Document, settings: Settings) -> dict[str, str]:
     """What not to show, and what to show in its place. Names of routes are shown all the same."""
     names = {route.name for route in settings.routes}
-    compared = dict(pair for route in settings.routes for pair in _compared(route))
+    compared = dict(
+        pair
+        for index, route in enumerate(settings.routes)
+        for pair in _compared(route, document, ("routes", index, "handshakes"))
+    )
     found = compared | dict(_given(document))
     return long_enough(pair for pair in found.items() if pair[0] not in names)
 
@@ -58,12 +63,17 @@ def _behind_host(whole: str, pieces: dict[str, str]) -> dict[str, str]:
     return inside or ({behind: f"/{UNSEEN}"} if is_given else {})
 
 
-def _compared(route: RouteSettings) -> Iterator[tuple[str, str]]:
+def _compared(
+    route: RouteSettings, document: Document, handshakes: Path
+) -> Iterator[tuple[str, str]]:
     """With what a sender shows, as a secret."""
     told = () if route.signature is None else route.signature.secrets
     yield from ((secret, UNSEEN) for secret in told)
     if route.verify_token is not None:
         yield route.verify_token, UNSEEN
+    is_given = document.origin(handshakes).from_environment
     for wanted in (one for handshake in route.handshakes for one in handshake.match):
-        if wanted.equals and not wanted.by_token and _SECRET_PLACE.search(describe(wanted.where)):
+        if wanted.equals is None or wanted.by_token:
+            continue
+        if is_given or _SECRET_PLACE.search(describe(wanted.where)):
             yield wanted.equals, UNSEEN

@@ -22,6 +22,7 @@ from gateway.core.findings import (
     judge,
 )
 from gateway.core.observing import Observed, What, print_of
+from gateway.core.retention import Shape
 from gateway.core.route import Mode, Route
 from gateway.operating import remedies
 from gateway.operating.ending import ask, say, say_json
@@ -189,6 +190,8 @@ def _duplicate_lines(report: Report) -> Iterator[str]:
     items = observed.by_detail(What.ITEM)
     if found or not items:
         yield ", ".join(f"{number:,} {shape}" for shape, number in found.items()) or "none"
+    if Shape.CONCURRENT.value in found:
+        yield "concurrent: beside the first one, or within milliseconds of its end"
     if oldest is not None:
         kept = (
             ""

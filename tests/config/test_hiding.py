@@ -60,6 +60,14 @@ def test_a_trial_shows_no_secret_that_the_route_compares_or_answers_with(
     assert "s3" not in said
 
 
+def test_what_the_environment_says_of_a_handshake_is_not_shown(read: Read) -> None:
+    env = {"DEDUP__ROUTES__0__HANDSHAKES": "[{match: ['header:X-Gate = gate-s3']}]"}
+    said = report.as_text(check(read(whole(), env=env)))
+    assert "header:X-Gate = …" in said
+    plain = whole(route="handshakes: [{match: ['header:X-Kind = hello']}]")
+    assert "header:X-Kind = hello" in report.as_text(check(read(plain)))
+
+
 def test_a_mistake_names_the_variable_and_not_what_is_in_it(mistakes: Mistakes) -> None:
     text = whole(route='mode: "${A}"\nretention: "${A}"\nscope: "json:${A}"')
     said = mistakes(text, env={"A": "hook-s3"})

@@ -18,6 +18,7 @@ noted       THEN to NOW, 3d
 deliveries  12,737
 
 duplicates  3 concurrent, 312 retry, 40 redrive
+            concurrent: beside the first one, or within milliseconds of its end
             the oldest came 2h after the first one; the promise on file ends
             after 33d
             the consumer took 340 of them as well: what it did, it did twice, as
