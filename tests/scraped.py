@@ -8,12 +8,15 @@ from gateway.metrics import Metrics
 
 
 def page(metrics: Metrics) -> dict[tuple[str, ...], float]:
-    """Every sample by its name and its values in the order of labels' names, buckets left out."""
+    """Every sample by its name and its values in the order of labels' names, buckets left out.
+
+    So are the process's own, which move by themselves.
+    """
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(metrics.render()[0].decode())
         for sample in family.samples
-        if not sample.name.endswith("_bucket")
+        if sample.name.startswith("dedup_") and not sample.name.endswith("_bucket")
     }
 
 
