@@ -7,6 +7,7 @@ deliveries wait beyond the time in which they have to be answered.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 # Items in hand of all routes, 70 MB of them. A provider that sends 500 at a time can have a hundred
@@ -26,6 +27,7 @@ class Load:
         self.taken = 0
         """Items."""
         self._of: Counter[str] = Counter()
+        self._reading = asyncio.Lock()
 
     def take(self, route: str, items: int) -> bool:
         """Whether a batch of so many items may come in; then it is in hand."""
@@ -37,6 +39,15 @@ class Load:
         self._of[route] = own + items
         self.taken += items
         return True
+
+    async def turn(self, items: int) -> None:
+        """Wait before one of so many items is read, if another was read just now.
+
+        Five of 10,000 that come together would have the loop for most of a second on end.
+        """
+        if items > LIGHT:
+            async with self._reading:
+                await asyncio.sleep(0)
 
     def give_back(self, route: str, items: int) -> None:
         """It has been answered."""

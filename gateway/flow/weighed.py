@@ -49,6 +49,7 @@ class Weighed:
         if not self._load.take(self.route.name, items):
             return await self._turn_away(delivery)
         try:
+            await self._load.turn(items)
             return await self._receiver.receive(delivery)
         finally:
             self._load.give_back(self.route.name, items)

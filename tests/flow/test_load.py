@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import orjson
 import pytest
@@ -16,10 +18,28 @@ from gateway.flow.weighed import CROWDED
 from tests.flow.batched import FILTER, bring, bringing, sent, states
 from tests.flow.consumer import Gate, says
 from tests.flow.told import STORED
-from tests.flow.world import MakeWorld, answered
+from tests.flow.world import MakeWorld, World, answered
 
 LARGE = tuple(f"evt_{n}" for n in range(LIGHT + 1))
 SMALL = LARGE[:-1]
+
+
+def beside(world: World) -> tuple[Coroutine[Any, Any, None], set[int]]:
+    """Other work until four requests were sent, and in which of its turns something was read."""
+    turns, read_in = 0, set()
+
+    async def others() -> None:
+        nonlocal turns
+        while len(sent(world)) < 4:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def noting(body: bytes) -> object:
+        read_in.add(turns)
+        return orjson.loads(body)
+
+    world.parse = noting
+    return others(), read_in
 
 
 @pytest.mark.parametrize("mode", [Mode.FORWARD, Mode.INBOX])
@@ -85,6 +105,16 @@ async def test_observe_forwards_what_is_too_much_and_claims_nothing(make_world: 
     assert world.notebook.sums[What.BYPASSED, ""] == 1
 
 
+async def test_large_batches_that_come_together_let_others_have_their_turn_between_two(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER)
+    others, read_in = beside(world)
+    batches = [bring(world, *(f"{event_id}_{n}" for event_id in LARGE)) for n in range(4)]
+    await asyncio.gather(others, *batches)
+    assert len(read_in) == 4
+
+
 async def test_a_backlog_of_batches_lets_others_have_their_turn_between_two(
     make_world: MakeWorld,
 ) -> None:
@@ -94,20 +124,8 @@ async def test_a_backlog_of_batches_lets_others_have_their_turn_between_two(
         await bring(world, name)
     await world.settled()
     world.shop.leases_away = False
-    turns, read_in = 0, set()
-
-    async def others() -> None:
-        nonlocal turns
-        while len(sent(world)) < 4:
-            turns += 1
-            await asyncio.sleep(0)
-
-    def noting(body: bytes) -> object:
-        read_in.add(turns)
-        return orjson.loads(body)
-
-    world.parse = noting
-    await asyncio.gather(others(), world.work())
+    others, read_in = beside(world)
+    await asyncio.gather(others, world.work())
     assert len(read_in) == 4
 
 
