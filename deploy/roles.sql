@@ -30,6 +30,8 @@ grant select, insert, update on dedup.backfills to dedup_gateway;
 -- A kept reply goes when `claims release` frees its event.
 grant select, insert, delete on dedup.replies to dedup_gateway;
 grant select on dedup.migrations to dedup_gateway;
+-- `audit` and `backfill` copy lists of ids into tables that last for one transaction.
+do $$ begin execute format('grant temporary on database %I to dedup_gateway', current_database()); end $$;
 
 -- A claim that was acknowledged must be on the disk.
 alter role dedup_gateway set synchronous_commit = 'on';

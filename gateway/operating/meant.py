@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway import sources
-from gateway.config import ConfigError, hide_in, try_sample
+from gateway.config import ConfigError, Loaded, hide_in, try_sample
 from gateway.core import keying
 from gateway.core.durations import parse_duration
 from gateway.core.inbox import EntryState
@@ -126,8 +126,8 @@ def _state(text: str) -> EntryState:
         raise Unusable(f"--state: {text!r} is no state of an entry; there is {there}") from None
 
 
-def _route(config: Path | None, name: str) -> Route:
-    loaded = sources.read(config, variables_required=False)
+def named(loaded: Loaded, name: str) -> Route:
+    """The route of that name. Raises Unusable."""
     for route in loaded.routes:
         if route.name == name:
             return route
@@ -163,7 +163,7 @@ def _named(config: Path | None, event: Event) -> bytes | Kept:
     """By its ID or its operation."""
     if event.route is None:
         raise Unusable("an ID is one within its route; write --route NAME with it")
-    route = _route(config, event.route)
+    route = named(sources.read(config, variables_required=False), event.route)
     recipe = route.recipe
     if event.operation:
         if not recipe.operation:

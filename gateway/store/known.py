@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from gateway.core.claim import Claim, State
 from gateway.core.inbox import Entry
+from gateway.store.claims import is_marked
 from gateway.store.deliveries import STATES, as_it_was
 
-_CLAIMS = {
+CLAIMS = {
     b"c": State.CLAIMED,
     b"r": State.RELEASED,
     b"s": State.STORED,
@@ -82,7 +83,7 @@ class Item(NamedTuple):
 
 def item(row: Mapping[str, Any]) -> Item:
     """A row of the statement `items`."""
-    state = None if row["state"] is None else _CLAIMS[row["state"].lower()]
+    state = None if row["state"] is None else CLAIMS[row["state"].lower()]
     return Item(row["key"].bytes, as_it_was(row["event_id"]), state)
 
 
@@ -110,13 +111,13 @@ def known(row: Mapping[str, Any]) -> Known:
 def _claim(row: Mapping[str, Any]) -> Claim | None:
     if row["state"] is None:
         return None
-    state = _CLAIMS[row["state"].lower()]
+    state = CLAIMS[row["state"].lower()]
     return Claim(
         state=state,
         doubtful=row["state"].isupper(),
         attempt=row["attempt"] or 1,
         first_seen=float(row["first_seen"]),
-        fingerprint=row["fingerprint"][0],
+        fingerprint=None if is_marked(row["state"], row["attempt"]) else row["fingerprint"][0],
         token=row["token"],
         lease_until=row["until"] if state is State.CLAIMED else None,
     )
