@@ -101,8 +101,7 @@ async def test_observe_forwards_what_is_too_much_and_claims_nothing(make_world: 
     assert sent(world) == [list(LARGE)]
     assert world.counted["delivery", Verdict.BYPASSED] == 1
     assert states(world, *LARGE) == [None] * len(LARGE)
-    await world.observations.keep_once()
-    assert world.notebook.sums[What.BYPASSED, ""] == 1
+    assert (await world.noted())[What.BYPASSED, ""] == 1
 
 
 async def test_large_batches_that_come_together_let_others_have_their_turn_between_two(

@@ -14,12 +14,6 @@ from tests.flow.consumer import says
 from tests.flow.world import MakeWorld, World, delivery
 
 
-async def noted(world: World) -> dict[tuple[What, str], int]:
-    await world.settled()
-    assert await world.observations.keep_once()
-    return dict(world.notebook.sums)
-
-
 @pytest.fixture
 async def batches(make_world: MakeWorld) -> World:
     return make_world(mode=Mode.OBSERVE, batch=WHOLE)
@@ -36,7 +30,7 @@ async def test_an_id_of_items_that_is_new_with_every_delivery_is_seen_by_their_b
         items = (item(f"delivery-{attempt}{n}", amount=n) for n in range(2))
         await bring(batches, *items)
         await batches.settled()
-    found = await noted(batches)
+    found = await batches.noted()
     assert found[What.ITEM, "new"] == 6
     assert found[What.SAME_BUT_ID, ""] == 2
     assert (found[What.BODY, ""], found[What.BODY, ONCE_MORE]) == (2, 4)
@@ -47,7 +41,7 @@ async def test_items_that_were_seen_say_nothing_about_bodies(batches: World) -> 
     for _ in range(2):
         await bring(batches, item("event-1"))
         await batches.settled()
-    found = await noted(batches)
+    found = await batches.noted()
     assert (found[What.BODY, ""], found[What.ITEM, "durable"]) == (1, 1)
     assert (What.SAME_BUT_ID, "") not in found
 
@@ -57,9 +51,9 @@ async def test_only_so_many_items_and_no_bodies_that_take_long_are_compared(
 ) -> None:
     monkeypatch.setattr(observer, "MOST_COMPARED", 2)
     await bring(batches, *(item(f"event-{n}", amount=n) for n in range(4)))
-    assert (await noted(batches))[What.BODY, ""] == 2
+    assert (await batches.noted())[What.BODY, ""] == 2
     await bring(batches, item("event-5", note="x" * LONGEST_BODY))
-    found = await noted(batches)
+    found = await batches.noted()
     assert (found[What.BODY, ""], found[What.ITEM, "new"]) == (2, 5)
 
 
@@ -70,9 +64,9 @@ async def test_two_events_that_differ_in_two_parts_of_their_id_are_no_attempts_o
     world = make_world(mode=Mode.OBSERVE, recipe=recipe)
     for message, status in (("msg_1", "sent"), ("msg_2", "read")):
         await world.deliver(message, status=status, to="recipient-1")
-    assert (await noted(world))[What.BODY, ""] == 2
+    assert (await world.noted())[What.BODY, ""] == 2
     await world.deliver("msg_3", status="sent", to="recipient-1")
-    assert (await noted(world))[What.SAME_BUT_ID, ""] == 1
+    assert (await world.noted())[What.SAME_BUT_ID, ""] == 1
 
 
 async def test_a_delivery_id_beside_an_id_in_the_body_is_seen_once_for_each_event(
@@ -86,7 +80,7 @@ async def test_a_delivery_id_beside_an_id_in_the_body_is_seen_once_for_each_even
             line = (b"X-Delivery", f"{event_id}-{attempt}".encode())
             await world.receiver.receive(sent._replace(headers=(*sent.headers, line)))
             await world.settled()
-    found = await noted(world)
+    found = await world.noted()
     assert (found[What.SAME_BODY, ""], found[What.BODY, ""]) == (2, 2)
     assert (What.SAME_BUT_ID, "") not in found
 
@@ -99,7 +93,7 @@ async def test_what_met_the_first_one_undecided_is_not_known_to_have_happened_tw
     await world.deliver()
     gate.open()
     await first
-    assert (What.TAKEN_AGAIN, "") not in await noted(world)
+    assert (What.TAKEN_AGAIN, "") not in await world.noted()
     await world.deliver()
-    found = await noted(world)
+    found = await world.noted()
     assert (found[What.CONCURRENT, ""], found[What.TAKEN_AGAIN, ""]) == (1, 1)

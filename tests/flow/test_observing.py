@@ -1,9 +1,7 @@
-"""What is noted in `observe`, and how it reaches the store."""
+"""What is noted in `observe`."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from dataclasses import replace
 
 import pytest
@@ -14,7 +12,6 @@ from gateway.core.observing import DELIVERIES, OTHER_TYPE, UNCHECKED, What
 from gateway.core.outcome import Ambiguous
 from gateway.core.route import Mode, Route
 from gateway.flow import observer
-from gateway.flow.observing import FORGET_BATCH, SERIES_LASTS
 from tests.flow.batched import WHOLE, bring
 from tests.flow.consumer import says
 from tests.flow.seals import Seals, sealed
@@ -32,12 +29,6 @@ async def world(make_world: MakeWorld) -> World:
 @pytest.fixture
 async def by_header(make_world: MakeWorld) -> World:
     return make_world(mode=Mode.OBSERVE, recipe=BY_HEADER)
-
-
-async def noted(world: World) -> dict[tuple[What, str], int]:
-    await world.settled()
-    assert await world.observations.keep_once()
-    return dict(world.notebook.sums)
 
 
 async def send(world: World, delivery_id: str, **members: object) -> None:
@@ -62,7 +53,7 @@ async def test_each_delivery_is_noted_once_as_what_forward_would_have_made_of_it
     world.shop.away = True
     await world.deliver("evt_1")
     world.shop.away = False
-    found = await noted(world)
+    found = await world.noted()
     assert found == {
         (What.NEW, ""): 1,
         (What.BODY, ""): 1,
@@ -85,7 +76,7 @@ async def test_a_route_that_enforces_notes_nothing(make_world: MakeWorld) -> Non
         world = make_world(mode=mode)
         await world.deliver("evt_1")
         await world.deliver("evt_1")
-        assert await noted(world) == {}
+        assert await world.noted() == {}
 
 
 async def test_a_duplicate_beside_the_first_is_noted_as_one_that_would_wait(world: World) -> None:
@@ -93,7 +84,7 @@ async def test_a_duplicate_beside_the_first_is_noted_as_one_that_would_wait(worl
     await world.deliver()
     gate.open()
     await first
-    found = await noted(world)
+    found = await world.noted()
     assert found[What.CONCURRENT, ""] == 1
     assert (What.TAKEN_AGAIN, "") not in found  # the consumer refused this one
 
@@ -102,7 +93,7 @@ async def test_one_id_with_another_body_is_noted_with_an_example(world: World) -
     await world.deliver()
     await world.settled()
     await world.deliver(**fingerprints_differ())
-    assert (await noted(world))[What.MISMATCH, ""] == 1
+    assert (await world.noted())[What.MISMATCH, ""] == 1
     assert world.notebook.example(What.MISMATCH) == "evt_1"
 
 
@@ -113,7 +104,7 @@ async def test_another_type_under_one_id_says_that_it_is_another_event(
     await world.deliver(type="order.paid")
     await world.settled()
     await world.deliver(type=kind, **fingerprints_differ())
-    assert (await noted(world))[What.MISMATCH, detail] == 1
+    assert (await world.noted())[What.MISMATCH, detail] == 1
 
 
 async def test_what_a_provider_changes_with_every_attempt_is_no_other_body(
@@ -123,14 +114,14 @@ async def test_what_a_provider_changes_with_every_attempt_is_no_other_body(
     await world.deliver(amount=1)
     await world.settled()
     await world.deliver(**fingerprints_differ())
-    assert (What.MISMATCH, "") not in await noted(world)
+    assert (What.MISMATCH, "") not in await world.noted()
 
 
 async def test_a_body_that_comes_again_under_another_id_is_noted_once(by_header: World) -> None:
     for attempt in range(4):
         await send(by_header, f"delivery-{attempt}", **ORDER)
     await send(by_header, "delivery-9", **{**ORDER, "amount": 13})
-    found = await noted(by_header)
+    found = await by_header.noted()
     assert found[What.SAME_BODY, ""] == 1
     assert found[What.BODY, ""] == 2
     assert by_header.notebook.example(What.SAME_BODY) == "delivery-1"
@@ -141,7 +132,7 @@ async def test_a_delivery_id_inside_the_body_does_not_hide_that_it_comes_again(
 ) -> None:
     for attempt in range(2):
         await world.deliver(f"delivery-{attempt}", **ORDER)
-    assert (await noted(world))[What.SAME_BUT_ID, ""] == 1
+    assert (await world.noted())[What.SAME_BUT_ID, ""] == 1
 
 
 async def test_two_events_of_one_operation_may_have_two_bodies(make_world: MakeWorld) -> None:
@@ -149,7 +140,7 @@ async def test_two_events_of_one_operation_may_have_two_bodies(make_world: MakeW
     world = make_world(mode=Mode.OBSERVE, recipe=recipe)
     await send(world, "evt_1", order="ord_1", **ORDER)
     await send(world, "evt_2", order="ord_1", **{**ORDER, "amount": 13})
-    found = await noted(world)
+    found = await world.noted()
     assert found[What.DURABLE, "operation"] == 1
     assert (What.MISMATCH, "") not in found
 
@@ -161,7 +152,7 @@ async def test_an_operation_that_is_new_with_every_delivery_is_noted_like_such_a
     world = make_world(mode=Mode.OBSERVE, recipe=recipe)
     for attempt in range(2):
         await send(world, f"delivery-{attempt}", **ORDER)
-    assert (await noted(world))[What.SAME_BUT_ID, ""] == 1
+    assert (await world.noted())[What.SAME_BUT_ID, ""] == 1
 
 
 async def test_a_route_remembers_only_so_many_bodies_and_those_that_came_last(
@@ -171,7 +162,7 @@ async def test_a_route_remembers_only_so_many_bodies_and_those_that_came_last(
 
     async def bring(delivery_id: str, amount: int) -> int:
         await send(by_header, delivery_id, **{**ORDER, "amount": amount})
-        return (await noted(by_header)).get((What.SAME_BODY, ""), 0)
+        return (await by_header.noted()).get((What.SAME_BODY, ""), 0)
 
     assert await bring("delivery-1", 1) == 0
     assert await bring("delivery-2", 2) == 0
@@ -188,7 +179,7 @@ async def test_a_reload_keeps_the_bodies_unless_the_key_is_another(by_header: Wo
     async def bring(number: int, route: Route, amount: int = 1) -> int:
         by_header.receiver = by_header.receiving(route)
         await send(by_header, f"delivery-{number}", **{**ORDER, "amount": amount})
-        return (await noted(by_header)).get((What.SAME_BODY, ""), 0)
+        return (await by_header.noted()).get((What.SAME_BODY, ""), 0)
 
     assert await bring(1, before) == 0
     assert await bring(2, replace(before, lease=99.0)) == 1
@@ -196,97 +187,6 @@ async def test_a_reload_keeps_the_bodies_unless_the_key_is_another(by_header: Wo
     assert await bring(4, mended) == 1
     assert await bring(5, mended) == 2
     assert await bring(6, before, amount=2) == 2  # of the first key nothing is kept
-
-
-async def test_nothing_is_lost_while_the_store_is_away_and_it_is_said_once(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    world.notebook.away = True
-    with caplog.at_level(logging.WARNING, "gateway.observing"):
-        for number in range(3):
-            await world.deliver(f"evt_{number}")
-            world.pass_by(SERIES_LASTS + 1)
-            assert not await world.observations.keep_once()
-    assert [record.getMessage() for record in caplog.records] == ["observations_postponed"]
-    world.notebook.away = False
-    assert (await noted(world))[What.NEW, ""] == 3
-
-
-async def test_a_reply_that_was_lost_counts_nothing_twice(world: World) -> None:
-    for number in range(3):
-        await world.deliver(f"evt_{number}")
-        world.notebook.reply_lost = number < 2
-        await world.observations.keep_once()
-    assert world.notebook.sums[What.NEW, ""] == 3
-
-
-async def test_a_series_ends_after_an_hour_and_what_is_old_is_deleted_then(world: World) -> None:
-    for _ in range(2):
-        await world.deliver("evt_1")
-        await world.settled()
-        world.pass_by(SERIES_LASTS + 1)
-        await world.observations.keep_once()
-    assert len({series for series, _ in world.notebook.pages}) == 2
-    assert world.notebook.forgot == [0, 0]
-    assert world.notebook.sums[What.DURABLE, "retry"] == 1
-
-
-async def test_all_that_is_old_is_deleted_in_one_go(world: World) -> None:
-    world.notebook.old = 2 * FORGET_BATCH + 1
-    world.pass_by(SERIES_LASTS + 1)
-    await world.observations.keep_once()
-    assert world.notebook.forgot == [FORGET_BATCH, FORGET_BATCH, 1]
-
-
-async def test_what_a_reload_changes_is_noted_in_a_series_of_its_own(world: World) -> None:
-    """So that a report can leave out what was noted before a mend."""
-    for _ in range(2):
-        await world.deliver("evt_1")
-        await world.settled()
-        world.receiver = world.receiving(replace(world.route, lease=99.0))
-        await noted(world)
-    assert len({series for series, _ in world.notebook.pages}) == 2
-    assert world.notebook.sums[What.DURABLE, "retry"] == 1
-
-
-async def test_what_is_noted_while_a_series_is_stored_is_stored_next(world: World) -> None:
-    await world.deliver("evt_1")
-    await world.settled()
-    gate = asyncio.Event()
-    world.notebook.gates = [gate]
-    storing = asyncio.ensure_future(world.observations.keep_once())
-    await world.notebook.asked.wait()
-    await world.deliver("evt_2")
-    gate.set()
-    await storing
-    assert (await noted(world))[What.NEW, ""] == 2
-
-
-async def test_two_that_store_at_once_lose_no_series_that_a_reload_ends_meanwhile(
-    world: World,
-) -> None:
-    """The loop, and the end of the process."""
-    await world.deliver("evt_1")
-    world.receiver = world.receiving(replace(world.route, lease=98.0))
-    first, second = asyncio.Event(), asyncio.Event()
-    world.notebook.gates = [first, second]
-    storing = [asyncio.ensure_future(world.observations.keep_once()) for _ in range(2)]
-    while world.notebook.gates:
-        await asyncio.sleep(0)
-    first.set()
-    await storing[0]
-    await world.deliver("evt_2")
-    world.receiver = world.receiving(replace(world.route, lease=99.0))
-    second.set()
-    await storing[1]
-    assert (await noted(world))[What.NEW, ""] == 2
-
-
-async def test_nothing_new_asks_nothing_of_the_store(world: World) -> None:
-    await world.deliver("evt_1")
-    await noted(world)
-    world.notebook.away = True
-    assert await world.observations.keep_once()
 
 
 async def test_the_items_of_a_batch_are_noted_each_and_the_batch_as_one_delivery(
@@ -302,7 +202,7 @@ async def test_the_items_of_a_batch_are_noted_each_and_the_batch_as_one_delivery
     ):
         await bring(world, *items)
         await world.settled()
-    assert await noted(world) == {
+    assert await world.noted() == {
         (What.BATCH, "new"): 1,
         (What.BATCH, "durable"): 2,
         (What.BATCH, "mixed"): 2,
@@ -320,7 +220,7 @@ async def test_a_bad_signature_is_noted_by_its_flaw(signed: MakeWorld) -> None:
     world = signed(Mode.OBSERVE)
     await world.receiver.receive(delivery())
     await world.receiver.receive(sealed(EPOCH, "evt_1", secret="guessed"))
-    assert await noted(world) == {(What.UNSIGNED, "missing"): 1, (What.UNSIGNED, "wrong"): 1}
+    assert await world.noted() == {(What.UNSIGNED, "missing"): 1, (What.UNSIGNED, "wrong"): 1}
 
 
 async def test_where_keys_cannot_be_had_no_flaw_is_noted(signed: MakeWorld) -> None:
@@ -328,4 +228,4 @@ async def test_where_keys_cannot_be_had_no_flaw_is_noted(signed: MakeWorld) -> N
     assert isinstance(world.verifier, Seals)
     world.verifier.why = "no answer"
     await world.receiver.receive(sealed(EPOCH, "evt_1"))
-    assert await noted(world) == {(What.UNSIGNED, UNCHECKED): 1}
+    assert await world.noted() == {(What.UNSIGNED, UNCHECKED): 1}

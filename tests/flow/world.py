@@ -20,6 +20,7 @@ from gateway.core.fingerprint import fingerprint
 from gateway.core.inbox import Entry, EntryState, Offer
 from gateway.core.keying import Reading
 from gateway.core.location import Json
+from gateway.core.observing import What
 from gateway.core.outcome import Ambiguous, Outcome
 from gateway.core.retention import Promise
 from gateway.core.route import Route
@@ -227,6 +228,12 @@ class World:
             await asyncio.wait(self._tasks)
             # From Python 3.12 on, gathering what is done does not give way to what discards it.
             await asyncio.sleep(0)
+
+    async def noted(self) -> dict[tuple[What, str], int]:
+        """What a report would read of this process's observations."""
+        await self.settled()
+        assert await self.observations.keep_once()
+        return dict(self.notebook.sums)
 
     async def end(self) -> None:
         """Raises what work in the background has raised."""
