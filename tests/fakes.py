@@ -111,7 +111,7 @@ class MemoryClaims:
             return Accepted(self.now)
         if row.is_open(self.now):
             return Unclaimed()
-        same_body = row.fingerprint == offer.fingerprint
+        same_body = claim.is_same_body(row, offer.fingerprint)
         same_event = claim.is_same_event(row, offer.key)
         if row.state is State.CLAIMED:
             return Held(same_body, self.now, same_event)

@@ -94,7 +94,8 @@ class Claim:
     doubtful: bool
     attempt: int
     first_seen: float
-    fingerprint: int
+    fingerprint: int | None
+    """None where nobody saw a body: somebody said that the event was processed."""
     token: int | None = None
     """None unless claimed."""
     lease_until: float | None = None
@@ -173,7 +174,7 @@ def arrive(before: Claim | None, ask: Ask, now: float) -> tuple[Claim, Arrival]:
             1, False, False, now, now
         )
     if before.state in (State.COMPLETED, State.STORED):
-        same_body, stored = before.fingerprint == ask.fingerprint, before.state is State.STORED
+        same_body, stored = is_same_body(before, ask.fingerprint), before.state is State.STORED
         same_event = is_same_event(before, ask.key)
         return before, Seen(before.first_seen, same_body, now, same_event, stored)
     if before.is_open(now):
@@ -183,8 +184,13 @@ def arrive(before: Claim | None, ask: Ask, now: float) -> tuple[Claim, Arrival]:
         return after, Won(attempt, doubtful, lapsed, now, before.first_seen)
     if before.token == ask.token:  # our own claim, whose reply was lost on the way
         return before, Won(before.attempt, before.doubtful, False, now, before.first_seen)
-    same_body = before.fingerprint == ask.fingerprint
+    same_body = is_same_body(before, ask.fingerprint)
     return before, Held(same_body, now, is_same_event(before, ask.key))
+
+
+def is_same_body(claim: Claim, fingerprint: int) -> bool:
+    """Whether the claim's body is not known to be another one."""
+    return claim.fingerprint is None or claim.fingerprint == fingerprint
 
 
 def is_same_event(claim: Claim, key: EventKey) -> bool:

@@ -37,7 +37,8 @@ SETTLE_WITHIN = 1.0
 
 CLAIMED = (b"c", b"C")
 STORED = (b"s", b"S")
-DURABLE = (b"d", b"D", *STORED)
+COMPLETED = (b"d", b"D")
+DURABLE = (*COMPLETED, *STORED)
 ENDINGS = {Ending.COMPLETE: b"d", Ending.RELEASE: b"r", Ending.RELEASE_DOUBTFUL: b"R"}
 
 Asks = list[Group[Ask, Arrival]]
@@ -209,13 +210,21 @@ def told(table: Table, row: Record, ask: Ask, *, asked: Ask) -> Arrival:
     _, _, state, attempt, token, fingerprint, first_seen, now, dead, other_id = row
     if state is None:  # lost to a row younger than our snapshot: nothing is known of it
         return Held(True, now)
-    same_body = fingerprint == BYTE[ask.fingerprint]
+    same_body = fingerprint == BYTE[ask.fingerprint] or is_marked(state, attempt)
     same_event = is_same_event(table, other_id, ask.key, asked=asked.key)
     if state in DURABLE:
         return Seen(first_seen, same_body, now, same_event, state in STORED, bool(dead))
     if token == ask.token and state in CLAIMED:
         return Won(attempt, state == b"C", False, now, first_seen)
     return Held(same_body, now, same_event)
+
+
+def is_marked(state: bytes, attempt: int | None) -> bool:
+    """Whether somebody said that the event was processed, so that its fingerprint is nobody's.
+
+    What was completed by a first forward has no attempt.
+    """
+    return attempt == 1 and state in COMPLETED
 
 
 def is_same_event(table: Table, other_id: str | None, key: EventKey, *, asked: EventKey) -> bool:

@@ -17,7 +17,7 @@ from asyncpg.pgproto.pgproto import UUID
 from gateway.core.claim import Held, Seen, Settled
 from gateway.core.inbox import Accepted, Conclusion, EntryEnding, Offer, Unclaimed
 from gateway.store.batch import Batch, Group
-from gateway.store.claims import DURABLE, SETTLE_WITHIN, STORED, is_same_event
+from gateway.store.claims import DURABLE, SETTLE_WITHIN, STORED, is_marked, is_same_event
 from gateway.store.deliveries import LETTERS, all_columns, time_for, whole
 from gateway.store.queries import ForMany, read
 from gateway.store.session import TRY, Aborted, Record, Remedy, pause
@@ -243,7 +243,7 @@ class Inbox:
 
 def _told(table: Table, row: Record, first: Wish, wish: Wish) -> Told:
     """What the row tells a call; `first` is the call that went to the server for its group."""
-    was_stored, is_open, state, _, _, fingerprint, first_seen, now, *more = row
+    was_stored, is_open, state, attempt, _, fingerprint, first_seen, now, *more = row
     entry_token, dead, other_id = more
     offer, asked = wish.offer, first.offer
     if was_stored:
@@ -254,7 +254,7 @@ def _told(table: Table, row: Record, first: Wish, wish: Wish) -> Told:
         return Seen(math.floor(now), same_body, now, same_event, stored=True)
     if state is None or is_open:
         return Unclaimed()
-    same_body = fingerprint == BYTE[offer.fingerprint]
+    same_body = fingerprint == BYTE[offer.fingerprint] or is_marked(state, attempt)
     same_event = is_same_event(table, other_id, offer.key, asked=asked.key)
     if state not in DURABLE:
         return Held(same_body, now, same_event)

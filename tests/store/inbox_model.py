@@ -76,7 +76,7 @@ class Model:
         assert claim is not None
         if claim.is_open(now):
             return Unclaimed()
-        same_body = claim.fingerprint == offer.fingerprint
+        same_body = claims.is_same_body(claim, offer.fingerprint)
         same_event = claims.is_same_event(claim, offer.key)
         if claim.state is State.CLAIMED:
             return Held(same_body, now, same_event)

@@ -7,8 +7,8 @@
 alter table dedup.routes
     -- Null until a release that knows it has registered the route.
     add column retention int8,
-    -- Of a route from before this release: since then, because no canary is older.
-    add column born timestamptz not null default now(),
+    -- Null until its first canary was planted: nothing tells of the time before.
+    add column born timestamptz,
     add column place text;
 
 comment on column dedup.routes.retention is 'Seconds that claims are kept after they were settled; as it was registered last.';
@@ -59,21 +59,25 @@ comment on column dedup.jobs.ended is 'When a run was done last.';
 
 create table dedup.purges (
     id          int8        generated always as identity primary key,
-    began       timestamptz not null,
-    ended       timestamptz not null default now(),
+    run         int8,
+    began       timestamptz not null default now(),
+    ended       timestamptz,
     route       int2,
     cut_off     timestamptz,
-    purged      int8        not null,
-    unresolved  int8        not null,
-    who         text        not null
+    purged      int8        not null default 0,
+    unresolved  int8        not null default 0,
+    who         text        not null,
+    unique (run, route)
 );
 
 create index purges_by_route on dedup.purges (route, id);
 
 comment on table  dedup.purges is 'Each run of the purger: one row of its own, and one for each route that lost claims.';
-comment on column dedup.purges.route is 'Null in the row of the run itself, which has the sums.';
-comment on column dedup.purges.cut_off is 'Claims settled before it were purged.';
+comment on column dedup.purges.run is 'Of a route''s row: the id of the run''s own one, whose route and run are null.';
+comment on column dedup.purges.ended is 'Null of a run that is under way, or was broken off; of a route''s row, when it lost its last ones.';
+comment on column dedup.purges.cut_off is 'Claims settled before it were purged; released ones without doubt need not be as old.';
 comment on column dedup.purges.unresolved is 'How many of those nobody had ever brought to a known end.';
+comment on column dedup.purges.who is 'The process: its host and number.';
 
 create table dedup.backfills (
     id      int8        generated always as identity primary key,
@@ -84,7 +88,8 @@ create table dedup.backfills (
     rows    int8        not null default 0,
     marked  int8        not null default 0,
     ended   timestamptz,
-    who     text        not null
+    who     text        not null,
+    why     text        not null
 );
 
 create index backfills_by_source on dedup.backfills (route, source, id);
@@ -93,3 +98,4 @@ comment on table  dedup.backfills is 'Marking of ids as already processed: how f
 comment on column dedup.backfills.source is 'A digest that tells files and queries apart.';
 comment on column dedup.backfills.rows is 'Rows of the source that are done.';
 comment on column dedup.backfills.marked is 'Claims that were made of those.';
+comment on column dedup.claims.attempt is 'Number of the latest forward. Once completed null means 1, and 1 means that a backfill marked the event: nobody saw its body.';

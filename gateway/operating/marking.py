@@ -1,0 +1,210 @@
+"""Marking: what becomes of each row that says an event was processed, and how that is told."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Protocol
+
+from gateway.core.claim import State
+from gateway.core.durations import format_duration
+from gateway.operating.composing import Composer, NoKey
+from gateway.operating.formats import Row
+from gateway.operating.wording import several, visible
+from gateway.sources import Unusable
+from gateway.store.backfill import Processed
+
+# Rows of one transaction. A delivery of one of its events waits for its end.
+BATCH = 2_000
+# So many rows that cannot be used are named.
+EXAMPLES = 3
+# Seconds. Clocks differ by some; what is further ahead was not processed yet.
+AHEAD = 60.0
+
+
+class Mark(Protocol):
+    """What is done with a batch."""
+
+    async def __call__(
+        self, events: Sequence[Processed], rows: int, *, ended: bool
+    ) -> Mapping[bytes, State]:
+        """Which of them had claims, and in which state. `rows`: so many are done with these."""
+        ...
+
+
+class Outcomes:
+    """What became of each key, so that one that comes again counts once. Eight bytes a row."""
+
+    def __init__(self) -> None:
+        self._kept: dict[State | None, list[array[int]]] = {}
+
+    def add(self, key: bytes, was: State | None) -> None:
+        """`was`: the state of the claim that was there; None where there was none."""
+        buckets = self._kept.get(was)
+        if buckets is None:
+            buckets = self._kept[was] = [array("Q") for _ in range(256)]
+        buckets[key[0]].append(int.from_bytes(key[1:9], "big"))
+
+    def distinct(self) -> Counter[State | None]:
+        """How many keys; one that was marked is found there when it comes again."""
+        counted: Counter[State | None] = Counter()
+        order = sorted(self._kept, key=lambda was: was is not None)
+        for number in range(256):
+            seen: set[int] = set()
+            for was in order:
+                fresh = set(self._kept[was][number]) - seen
+                counted[was] += len(fresh)
+                seen |= fresh
+        return counted
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the rows so far."""
+
+    before: int = 0
+    """Done by an earlier run."""
+    rows: int = 0
+    """Of this run."""
+    keyed: int = 0
+    outcomes: Outcomes = field(default_factory=Outcomes)
+    too_old: int = 0
+    untimed: int = 0
+    unusable: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What decides about a row, beside its values."""
+
+    unit: str
+    """What its number counts."""
+    retention: timedelta
+    clock: Callable[[], float]
+    """The store's, in epoch seconds."""
+
+
+class Marking:
+    """One run over the rows of a source. `tally` is true also if it breaks off."""
+
+    def __init__(self, composer: Composer, terms: Terms, tally: Tally) -> None:
+        self._composer = composer
+        self._terms = terms
+        self._tally = tally
+
+    async def run(self, rows: AsyncIterable[Row], mark: Mark, told: Callable[[], None]) -> None:
+        """Until the rows end. `told` after each batch.
+
+        Raises Unusable where the first row shows that none has what it takes.
+        """
+        tally = self._tally
+        skipped, batch, pending = 0, dict[bytes, Processed](), Tally()
+        async for row in rows:
+            if skipped < tally.before:
+                skipped += 1
+                continue
+            pending.rows += 1
+            self._take(row, batch, pending)
+            if pending.rows == BATCH:
+                await self._flush(batch, pending, mark, ended=False)
+                batch, pending = {}, Tally()
+                told()
+        await self._flush(batch, pending, mark, ended=True)
+        told()
+
+    async def _flush(
+        self, batch: Mapping[bytes, Processed], pending: Tally, mark: Mark, *, ended: bool
+    ) -> None:
+        tally = self._tally
+        done = tally.before + tally.rows + pending.rows
+        there = await mark(list(batch.values()), done, ended=ended)
+        for key in batch:
+            tally.outcomes.add(key, there.get(key))
+        tally.rows += pending.rows
+        tally.keyed += pending.keyed
+        tally.too_old += pending.too_old
+        tally.untimed += pending.untimed
+        tally.unusable += pending.unusable
+        tally.examples += pending.examples[: EXAMPLES - len(tally.examples)]
+
+    def _take(self, row: Row, batch: dict[bytes, Processed], pending: Tally) -> None:
+        now = self._terms.clock()
+        key = self._composer.compose(row)
+        if isinstance(key, NoKey):
+            if key.lacks_column and self._is_first(pending):
+                raise Unusable(f"{self._terms.unit} {row.number}: {key.why}")
+            self._refuse(row, key.why, pending)
+            return
+        at = self._composer.time(row)
+        if isinstance(at, NoKey):
+            self._refuse(row, at.why, pending)
+        elif at is not None and at > now + AHEAD:
+            self._refuse(row, "its time is in the future", pending)
+        elif at is not None and at < now - self._terms.retention.total_seconds():
+            pending.too_old += 1
+        else:
+            pending.untimed += at is None
+            pending.keyed += 1
+            event = Processed(key, now if at is None else min(at, now))
+            known = batch.setdefault(key.digest, event)
+            if event.at < known.at:
+                batch[key.digest] = event
+
+    def _is_first(self, pending: Tally) -> bool:
+        """Whether no row had what it takes yet."""
+        tally = self._tally
+        return not (tally.before or tally.keyed or tally.too_old or pending.keyed + pending.too_old)
+
+    def _refuse(self, row: Row, why: str, pending: Tally) -> None:
+        pending.unusable += 1
+        if len(pending.examples) < EXAMPLES:
+            pending.examples.append(f"{self._terms.unit} {row.number}: {visible(why)}")
+
+
+def as_text(tally: Tally, retention: timedelta, *, dry: bool) -> str:
+    """What was done, or would be, and what was not and why."""
+    counted = tally.outcomes.distinct()
+    marked = counted.pop(None, 0)
+    lines = [("would mark" if dry else "marked", several(marked, "event"))]
+    if tally.before:
+        lines.append(("before", f"{several(tally.before, 'row')}, by an earlier run"))
+    if there := counted.total():
+        states = ", ".join(f"{number:,} {state}" for state, number in counted.most_common())
+        lines.append(("there", f"{there:,} had a claim, which stays as it is: {states}"))
+    if repeated := tally.keyed - marked - there:
+        lines.append(("repeated", f"{several(repeated, 'row')} of an event that came before"))
+    if tally.untimed:
+        when = f"{several(tally.untimed, 'row')}, kept from now on"
+        lines.append(("no time", when))
+    if tally.too_old:
+        kept = format_duration(retention)
+        lines.append(("too old", f"{several(tally.too_old, 'row')}: claims are kept for {kept}"))
+    if tally.unusable:
+        lines.append(("unusable", several(tally.unusable, "row")))
+    shown = [f"{title:<12}{text}" for title, text in lines]
+    more = tally.unusable - len(tally.examples)
+    shown += [f"  {example}" for example in tally.examples]
+    return "\n".join([*shown, *([f"  and {more:,} more"] if more > 0 else [])])
+
+
+def as_dict(tally: Tally, *, dry: bool) -> dict[str, Any]:
+    """The same as JSON has it."""
+    counted = tally.outcomes.distinct()
+    marked = counted.pop(None, 0)
+    return {
+        "action": "backfill",
+        "dry_run": dry,
+        "rows": tally.rows,
+        "rows_before": tally.before,
+        "marked": marked,
+        "there": {state.value: number for state, number in counted.items() if state is not None},
+        "repeated": tally.keyed - marked - counted.total(),
+        "without_time": tally.untimed,
+        "too_old": tally.too_old,
+        "unusable": tally.unusable,
+        "examples": tally.examples,
+    }
