@@ -22,11 +22,18 @@ grant select, insert, update, delete on dedup.claims to dedup_gateway;
 grant select, insert, update, delete on dedup.entries, dedup.entry_items to dedup_gateway;
 grant select, insert, update, delete on dedup.observations to dedup_gateway;
 grant select, insert on dedup.routes, dedup.actions to dedup_gateway;
-grant update (recipe, since, retention, place) on dedup.routes to dedup_gateway;
-grant select, insert, delete on dedup.canaries, dedup.purges to dedup_gateway;
+grant update (recipe, since, retention, place, born) on dedup.routes to dedup_gateway;
+grant select, insert, delete on dedup.canaries to dedup_gateway;
+grant select, insert, delete, update (ended, cut_off, purged, unresolved) on dedup.purges to dedup_gateway;
 grant select, insert on dedup.retentions to dedup_gateway;
-grant select, update on dedup.jobs to dedup_gateway;
+grant select, insert, update on dedup.jobs to dedup_gateway;
 grant select, insert, update on dedup.backfills to dedup_gateway;
+-- `backfill` and `audit` bring their rows into a temporary table.
+do $$
+begin
+    execute format('grant temporary on database %I to dedup_gateway', current_database());
+end
+$$;
 -- A kept reply goes when `claims release` frees its event.
 grant select, insert, delete on dedup.replies to dedup_gateway;
 grant select on dedup.migrations to dedup_gateway;

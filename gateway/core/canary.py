@@ -1,9 +1,14 @@
 """Canaries: claims that stand for no event, and tell how far a memory really reaches.
 
 One is planted for each route every hour, and its planting is noted in a table of its own. Where a
-canary is missing, claims of its age are missing: deleted, truncated, expired by somebody's job. So
-the memory reaches back to the oldest canary since when none is missing; that is the *effective*
-retention. It has to reach as far as the floor, or as far as the route is known to be old.
+canary is missing, claims of its age are missing: deleted, truncated, expired by somebody's job, or
+purged in time. So the memory reaches back to the oldest canary since when none is missing; that is
+the *effective* retention. It has to reach as far as the floor, or as far as the route is known to
+be old.
+
+A canary is planted whenever the latest is over an hour old. Where the next one after a missing one
+came later than that, no gateway was there, and there was nothing to remember: the memory reaches
+back to when it was due.
 """
 
 from __future__ import annotations
@@ -40,9 +45,11 @@ class Remembered:
 
 def reach(canaries: list[tuple[float, bool]], now: float) -> float:
     """The effective retention. `canaries`: when each was planted, and whether it is there."""
-    missing = max((planted for planted, there in canaries if not there), default=float("-inf"))
-    oldest = min((at for at, there in canaries if there and at > missing), default=now)
-    return now - oldest
+    missing = max((planted for planted, there in canaries if not there), default=None)
+    since = [at for at, there in canaries if there and (missing is None or at > missing)]
+    if missing is not None:
+        since.append(missing + PLANTED_EVERY)
+    return max(now - min(since, default=now), 0.0)
 
 
 def expected(needed: float, known_age: float) -> float:

@@ -29,12 +29,12 @@ class Purged(StrEnum):
 
 
 def purged(
-    claim: Claim, settled: float | None, retention: float, now: float, *, owed: bool
+    claim: Claim, settled: float | None, retention: float | None, now: float, *, owed: bool
 ) -> Purged | None:
     """Whether a claim is to be forgotten; None where it is kept.
 
-    `settled`: epoch seconds, where the row says so. `retention`: seconds. `owed`: an entry that
-    stands for it is undelivered.
+    `settled`: epoch seconds, where the row says so. `retention`: seconds; None where its route has
+    registered none. `owed`: an entry that stands for it is undelivered.
     """
     if owed:
         return None
@@ -44,6 +44,7 @@ def purged(
     else:
         last = max(claim.first_seen, claim.first_seen + UNSAID if settled is None else settled)
     free = claim.state is State.RELEASED and not claim.doubtful
-    if now - last <= (RELEASED_FOR if free else retention):
+    kept_for = RELEASED_FOR if free else retention
+    if kept_for is None or now - last <= kept_for:
         return None
     return Purged.RESOLVED if free or claim.state is State.COMPLETED else Purged.UNRESOLVED

@@ -41,8 +41,8 @@ class Told(NamedTuple):
     route: str
     retention: int
     """Seconds."""
-    place: str
-    """Its hosts and path."""
+    place: str | None
+    """Its hosts and path; None where what is on record stays."""
     source: str
     """What the retention was derived from."""
 
@@ -73,12 +73,7 @@ class OnRecord(NamedTuple):
     name: str
     recipe: bytes
     """The print of the recipe of its keys."""
-    retention: int | None
     place: str | None
-    since: float
-    """Since when its keys are made that way; epoch seconds."""
-    remembers: bool
-    """It has claims."""
 
 
 class Shape(StrEnum):
@@ -176,26 +171,26 @@ def _is_number(text: str) -> bool:
 
 
 class NewMemory(NamedTuple):
-    """A route that recognises nothing of what its place remembers."""
+    """A route that recognises nothing of what its name or its place remembers."""
 
     route: str
     was: str
-    """The name under which it is remembered: its own where its keys are made in another way."""
+    """The name under which that is on record; the route's own where its recipe is another."""
 
 
 def new_memories(
     routes: Iterable[tuple[str, bytes, str]], on_record: Iterable[OnRecord]
 ) -> list[NewMemory]:
-    """What is forgotten by a changed recipe or a new name: claims are there, under other keys.
+    """Which routes make their keys in another way than was done under their name or at their place.
 
-    `routes`: the name, the print of the recipe and the place of each one configured.
+    What comes to a place is what came there before, whatever the route is called. Whether there are
+    claims that could be missed is another question. `routes`: the name, the print of the recipe and
+    the place of each one configured.
     """
-    known, found = list(on_record), []
-    told = list(routes)
-    names = {name for name, _, _ in told}
-    for name, recipe, place in told:
-        for old in known:
-            is_it = old.name == name or (old.place == place and old.name not in names)
-            if is_it and old.remembers and old.recipe != recipe:
-                found.append(NewMemory(name, old.name))
-    return found
+    known = list(on_record)
+    return [
+        NewMemory(name, old.name)
+        for name, recipe, place in routes
+        for old in known
+        if old.recipe != recipe and (old.name == name or old.place == place)
+    ]

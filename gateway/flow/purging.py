@@ -27,27 +27,31 @@ LEASE = 60.0
 STEP = 32
 # It works for a fifth of the time at most.
 REST = 4.0
+# Or rests for this long, so that one slow step does not cost it the job.
+LONGEST_REST = LEASE / 4
 
 
 class Purges(Protocol):
     """What a purger needs of the store. All raise StoreAway."""
 
-    async def take_purge(self, token: int, lease: float) -> tuple[float, int] | None:
-        """Get the job: when that was, and how many pages there are. None where it is not due."""
+    async def take_purge(self, token: int, lease: float, who: str) -> int | None:
+        """Get the job: the number of the run. None where it is not due."""
         ...
 
     async def keep_purge(self, token: int, lease: float) -> bool:
         """Whether it is still ours, for so many seconds more."""
         ...
 
-    async def purge(self, first: int, end: int) -> dict[str, tuple[int, int]]:
+    async def pages(self) -> int:
+        """How long the table of claims is."""
+        ...
+
+    async def purge(self, run: int, first: int, end: int) -> dict[str, tuple[int, int]]:
         """Forget what is over on these pages: by route, all and unresolved ones."""
         ...
 
-    async def end_purge(
-        self, token: int, began: float, again: float, gone: dict[str, tuple[int, int]], who: str
-    ) -> bool:
-        """Record the run; the next is due in `again` seconds."""
+    async def end_purge(self, token: int, again: float, run: int) -> bool:
+        """The run is done; the next is due in `again` seconds."""
         ...
 
 
@@ -82,25 +86,25 @@ class Purger:
     async def run_once(self) -> Counter[str] | None:
         """One run, if it is due and nobody else's: by route, how many were forgotten."""
         token = self._dice()
-        taken = await self._store.take_purge(token, LEASE)
-        if taken is None:
+        run = await self._store.take_purge(token, LEASE, self._who)
+        if run is None:
             return None
-        began, pages = taken
         started, gone, unresolved = self._clock(), Counter[str](), Counter[str]()
         kept_at = started
-        for first in range(0, pages, STEP):
-            stepped = self._clock()
-            for route, (claims, unknown) in (await self._store.purge(first, first + STEP)).items():
+        for first in range(0, await self._store.pages(), STEP):
+            began = self._clock()
+            if began - kept_at > LEASE / 4:
+                if not await self._store.keep_purge(token, LEASE):
+                    return None  # we were away for so long that somebody else has it
+                kept_at = began
+            found = await self._store.purge(run, first, first + STEP)
+            for route, (claims, unknown) in found.items():
                 self._counts.purged(route, claims, unknown)
                 gone[route] += claims
                 unresolved[route] += unknown
-            if self._clock() - kept_at > LEASE / 4:
-                if not await self._store.keep_purge(token, LEASE):
-                    return None  # we were away for so long that somebody else has it
-                kept_at = self._clock()
-            await asyncio.sleep(REST * (self._clock() - stepped))
-        sums = {route: (gone[route], unresolved[route]) for route in gone}
-        await self._store.end_purge(token, began, RUN_EVERY, sums, self._who)
+            await asyncio.sleep(min(REST * (self._clock() - began), LONGEST_REST))
+        if not await self._store.end_purge(token, RUN_EVERY, run):
+            return None
         self._tell(gone, unresolved, self._clock() - started)
         return gone
 

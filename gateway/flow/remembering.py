@@ -12,13 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.core.canary import Memory, Remembered, expected
 from gateway.core.claim import StoreAway
-from gateway.core.retention import Changed, OnRecord, Told, derivation, new_memories
+from gateway.core.retention import (
+    Changed,
+    NewMemory,
+    OnRecord,
+    Told,
+    derivation,
+    new_memories,
+)
 from gateway.core.route import Route
 from gateway.flow.needs import Clock, Jitter
 
@@ -28,12 +35,20 @@ log = logging.getLogger("gateway.remembering")
 LOOK_EVERY = 15.0
 
 
-class Records(Protocol):
-    """What is needed of the store. All raise StoreAway."""
+class Memories(Protocol):
+    """What is asked of the store about routes and their claims. All raise StoreAway."""
 
     async def on_record(self, names: Iterable[str], places: Iterable[str]) -> list[OnRecord]:
         """Routes of these names, and others that were at these places."""
         ...
+
+    async def remembering(self, names: Iterable[str]) -> set[str]:
+        """Which of these routes have claims."""
+        ...
+
+
+class Records(Memories, Protocol):
+    """What else is needed of the store. All raise StoreAway."""
 
     async def register(self, told: Sequence[Told], who: str) -> list[Changed]:
         """Say how long claims are kept; which of that is new."""
@@ -41,6 +56,10 @@ class Records(Protocol):
 
     async def renew(self, recipes: Mapping[str, bytes]) -> list[str]:
         """Keys are made in another way from now on; whose were not yet."""
+        ...
+
+    async def leave(self, names: Iterable[str]) -> None:
+        """What was at the places of these routes is not missed there any more."""
         ...
 
     async def plant(self, names: Iterable[str]) -> None:
@@ -83,6 +102,17 @@ class Kept:
         return Told(self.route.name, int(self.retention), self.route.place, source)
 
 
+async def unrecognised(store: Memories, routes: Sequence[Route]) -> list[NewMemory]:
+    """Which routes recognise nothing of the claims of their name or their place."""
+    told = [(route.name, route.print, route.place) for route in routes]
+    on_record = await store.on_record([name for name, *_ in told], [place for *_, place in told])
+    found = new_memories(told, on_record)
+    if not found:
+        return []
+    remembering = await store.remembering({new.was for new in found})
+    return [new for new in found if new.was in remembering]
+
+
 class Remembering:
     """One process's. `watch` runs for as long as the process does. `who`: for the record."""
 
@@ -119,6 +149,9 @@ class Remembering:
         except StoreAway:
             self.memories = self.last_purge = None
             return False
+        # Another server, a backup from before: nothing would be purged there.
+        if any(memory.retention is None for memory in memories.values()):
+            self._is_registered = False
         self.memories = {
             one.route.name: self._remembered(one, memories[one.route.name])
             for one in kept
@@ -133,19 +166,29 @@ class Remembering:
             await asyncio.sleep(LOOK_EVERY * (1 - 0.5 * self._jitter()))
 
     async def _register(self, kept: Sequence[Kept]) -> None:
-        routes = [(one.route.name, one.route.print, one.route.place) for one in kept]
-        names, _, places = zip(*routes, strict=True)
-        accepting = {one.route.name: one.route.print for one in kept if one.accepts_new}
-        for new in new_memories(routes, await self._store.on_record(names, places)):
-            if new.route not in accepting:
-                log.warning("memory_is_new", extra={"route": new.route, "was": new.was})
-        for name in await self._store.renew(accepting):
+        recipes = {one.route.name: one.route.print for one in kept}
+        accepting = {one.route.name for one in kept if one.accepts_new}
+        found = await unrecognised(self._store, [one.route for one in kept])
+        missed = [new for new in found if new.route not in accepting]
+        for new in missed:
+            log.warning("memory_is_new", extra={"route": new.route, "was": new.was})
+        for name in await self._store.renew({name: recipes[name] for name in accepting}):
             log.warning("memory_renewed", extra={"route": name})
-        for name, was, now in await self._store.register([one.told for one in kept], self._who):
+        left = {new.was for new in found} - {new.was for new in missed} - recipes.keys()
+        await self._store.leave(left)
+        await self._tell_retentions(kept, frozenset(new.was for new in missed))
+
+    async def _tell_retentions(self, kept: Sequence[Kept], missed: Container[str]) -> None:
+        """`missed`: routes whose place is what tells of a new memory, so that it has to stay."""
+        told = [one.told for one in kept]
+        sources = {one.route: one.source for one in told}
+        told = [one._replace(place=None) if one.route in missed else one for one in told]
+        for name, was, now in await self._store.register(told, self._who):
+            facts = {"route": name, "was": was, "now": now, "source": sources[name]}
             if was is not None and now < was:
-                log.warning("retention_shortened", extra={"route": name, "was": was, "now": now})
+                log.warning("retention_shortened", extra=facts)
             else:
-                log.info("retention_registered", extra={"route": name, "was": was, "now": now})
+                log.info("retention_registered", extra=facts)
 
     def _remembered(self, kept: Kept, memory: Memory) -> Remembered:
         name, now = kept.route.name, self._clock()

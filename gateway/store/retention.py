@@ -12,6 +12,8 @@ from gateway.store.session import TRY, Record, Sessions
 from gateway.store.table import Table
 
 CANARY = "canary"
+# Pages that are looked through for claims in one statement: 8 MiB, some ten milliseconds.
+LOOK = 1024
 
 
 class Retention:
@@ -26,6 +28,17 @@ class Retention:
         """What is on record of routes of these names, and of others that were at these places."""
         rows = await self._ask("routes", list(names), list(places), within=SLOW)
         return [OnRecord(*row) for row in rows]
+
+    async def remembering(self, names: Iterable[str]) -> set[str]:
+        """Which of these routes have claims. It looks through the table, so ask about few."""
+        asked, found = set(names), set[str]()
+        for first in range(0, await self.pages(), LOOK):
+            if found == asked:
+                break
+            among = list(asked - found)
+            rows = await self._ask("claiming", among, *_pages(first, first + LOOK), within=SLOW)
+            found.update(name for (name,) in rows)
+        return found
 
     async def register(self, told: Sequence[Told], who: str) -> list[Changed]:
         """Say how long this process keeps claims; which of that is new."""
@@ -45,6 +58,10 @@ class Retention:
         rows = await self._ask("renew", list(recipes), list(recipes.values()))
         return [name for (name,) in rows]
 
+    async def leave(self, names: Iterable[str]) -> None:
+        """What was at the places of these routes is not missed there any more."""
+        await self._ask("leave", list(names))
+
     async def shortened(self, names: Iterable[str]) -> list[Shortened]:
         """The latest time that each route's retention became shorter, where it did."""
         return [Shortened(*row) for row in await self._ask("shortened", list(names))]
@@ -59,52 +76,53 @@ class Retention:
         """How far the memory of each route reaches."""
         ids = await patiently(self._table.route_ids)
         by_id = {ids[name]: name for name in names}
-        rows = await self._ask("memory", list(by_id), within=SLOW)
-        return {by_id[number]: Memory(age, reach, kept) for number, age, kept, reach in rows}
+        rows = await self._ask("memory", list(by_id), int(PLANTED_EVERY), within=SLOW)
+        return {
+            by_id[number]: Memory(age or 0.0, reach or 0.0, kept)
+            for number, age, kept, reach in rows
+        }
 
     async def last_purge(self) -> float | None:
         """When a run was done last, by whichever process; epoch seconds."""
         rows = await self._ask("last_purge")
         return rows[0][0] if rows else None
 
-    async def take_purge(self, token: int, lease: float) -> tuple[float, int] | None:
+    async def take_purge(self, token: int, lease: float, who: str) -> int | None:
         """Get the purger's job for so many seconds; None while it is somebody's, or not due.
 
-        When that was, in epoch seconds, and how many pages there are to walk.
+        The number of the run, which is on record from now on.
         """
-        rows = await self._ask("take_purge", token, lease)
-        return (rows[0][0], rows[0][1]) if rows else None
+        rows = await self._ask("take_purge", token, lease, who)
+        return rows[0][0] if rows else None
 
     async def keep_purge(self, token: int, lease: float) -> bool:
         """Whether the job is still ours, and is for so many seconds more."""
         return bool(await self._ask("keep_purge", token, lease))
 
-    async def purge(self, first: int, end: int) -> dict[str, tuple[int, int]]:
+    async def pages(self) -> int:
+        """How long the table of claims is."""
+        ((pages,),) = await self._ask("pages")
+        return int(pages)
+
+    async def purge(self, run: int, first: int, end: int) -> dict[str, tuple[int, int]]:
         """Forget what is over on the pages from `first` to before `end`.
 
-        By route, how many claims, and how many of those were unresolved.
+        By route, how many claims, and how many of those were unresolved. They are on record.
         """
-        names = {number: name for name, number in (await self._ids()).items()}
-        rows = await self._ask("purge", f"({first},0)", f"({end},0)", within=SLOW)
-        return {names.get(number, str(number)): (all_, open_) for number, all_, open_ in rows}
+        rows = await self._ask("purge", *_pages(first, end), run, within=SLOW)
+        return {name: (claims, unresolved) for name, claims, unresolved in rows}
 
-    async def end_purge(
-        self, token: int, began: float, again: float, gone: Mapping[str, tuple[int, int]], who: str
-    ) -> bool:
-        """Record a run; the next is due in `again` seconds. False where the job was lost."""
-        ids = await self._ids()
-        names = [name for name in gone if name in ids]
-        numbers = [ids[name] for name in names]
-        sums = ([gone[name][0] for name in names], [gone[name][1] for name in names])
-        ended = await self._ask("end_purge", token, again, numbers, *sums, began, who)
+    async def end_purge(self, token: int, again: float, run: int) -> bool:
+        """The run is done, and the next is due in `again` seconds. False where the job was lost."""
+        ended = await self._ask("end_purge", token, again, run)
         await self._ask("forget", within=SLOW)
         return bool(ended)
-
-    async def _ids(self) -> dict[str, int]:
-        """Of all routes on record: others than ours have claims, too."""
-        rows = await self._ask("numbers")
-        return {name: number for name, number in rows}
 
     async def _ask(self, name: str, *args: object, within: float = TRY) -> list[Record]:
         statement = self._statements[name]
         return await patiently(lambda: self._sessions.fetch(statement, *args, seconds=within))
+
+
+def _pages(first: int, end: int) -> tuple[str, str]:
+    """As row addresses: from the first that a page can have."""
+    return f"({first},0)", f"({end},0)"

@@ -2,25 +2,42 @@
 -- canary.py say what it means. None of this is on the path of a delivery.
 
 -- name: routes
--- What is on record of these places: also of routes that were there under another name.
-select r.name, r.recipe, r.retention, r.place, extract(epoch from r.since)::float8 as since,
-       exists (select from dedup.claims c
-                where c.route = r.id
-                  and not exists (select from dedup.canaries k where k.key = c.key)) as remembers
+-- What is on record of these names and places: also of routes that were there under another name.
+select r.name, r.recipe, r.place
   from dedup.routes r
  where r.name = any ($1::text[]) or r.place = any ($2::text[])
  order by r.id;
 
+-- name: pages
+select (pg_relation_size('dedup.claims') / current_setting('block_size')::int)::int8 as pages;
+
+-- name: claiming
+-- Which of these routes have claims on some pages of the table; canaries are none.
+select r.name
+  from dedup.routes r
+ where r.name = any ($1::text[])
+   and r.id in (
+     select c.route
+       from dedup.claims c
+      where c.ctid >= $2::text::tid
+        and c.ctid < $3::text::tid
+        and not exists (
+          select from dedup.canaries k
+           where k.route = c.route
+             and k.planted = c.first_seen
+             and k.key = c.key));
+
 -- name: register
--- How long this process keeps the claims of its routes, and where they are. What changes is recorded.
+-- How long this process keeps the claims of its routes, and where they are (null: as before). What
+-- changes is recorded.
 with told as materialized (
   select a.*
     from unnest($1::text[], $2::int8[], $3::text[], $4::text[]) as a(name, retention, place, source)
 ), was as materialized (
-  select r.id, r.name, r.retention as was, t.retention, t.place, t.source
+  select r.id, r.name, r.retention as was, t.retention, coalesce(t.place, r.place) as place, t.source
     from told t
     join dedup.routes r on r.name = t.name
-   where (r.retention, r.place) is distinct from (t.retention, t.place)
+   where (r.retention, r.place) is distinct from (t.retention, coalesce(t.place, r.place))
    order by r.id
      for update of r
 ), put as (
@@ -29,8 +46,8 @@ with told as materialized (
     from was w
    where r.id = w.id
 ), recorded as (
-  insert into dedup.retentions (route, was, "is", who, source)
-  select w.id, w.was, w.retention, $5, w.source
+  insert into dedup.retentions (at, route, was, "is", who, source)
+  select now(), w.id, w.was, w.retention, $5, w.source
     from was w
    where w.was is distinct from w.retention
 )
@@ -47,6 +64,12 @@ update dedup.routes r
    and r.recipe <> a.recipe
 returning r.name;
 
+-- name: leave
+-- What was here under these names is not missed any more.
+update dedup.routes
+   set place = null
+ where name = any ($1::text[]);
+
 -- name: shortened
 -- The latest time that each of these routes' retention became shorter.
 select distinct on (r.name)
@@ -58,6 +81,7 @@ select distinct on (r.name)
  order by r.name, c.id desc;
 
 -- name: plant
+-- The first one says since when a route's memory is looked after.
 with due as materialized (
   select r.id
     from unnest($1::int2[]) as r(id)
@@ -72,6 +96,12 @@ with due as materialized (
    order by d.id
   on conflict do nothing
   returning route, planted, key
+), born as (
+  update dedup.routes r
+     set born = now()
+    from planted p
+   where r.id = p.route
+     and r.born is null
 )
 insert into dedup.claims (key, first_seen, route, state, fingerprint, event_id)
 select p.key, p.planted, p.route, 'd', 'c', $3::text
@@ -79,7 +109,8 @@ select p.key, p.planted, p.route, 'd', 'c', $3::text
 returning route;
 
 -- name: memory
--- How far the memory of each route reaches.
+-- How far the memory of each route reaches. The oldest canary that is looked at may be older than the
+-- one that is missing last, so both are found in one pass.
 with noted as materialized (
   select k.route, k.planted,
          (select true from dedup.claims c where c.key = k.key) is true as there
@@ -90,16 +121,17 @@ with noted as materialized (
     from noted n
    where not n.there
    group by n.route
+), since as materialized (
+  select n.route, least(min(n.planted) filter (where n.there and n.planted > coalesce(m.planted, -1)),
+                        min(m.planted) + $2::int4) as at
+    from noted n
+    left join missing m on m.route = n.route
+   group by n.route
 )
-select r.id, extract(epoch from now() - r.born)::float8 as age, r.retention,
-       greatest(extract(epoch from now()) - coalesce((
-         select min(n.planted)
-           from noted n
-          where n.route = r.id
-            and n.there
-            and n.planted > coalesce((select m.planted from missing m where m.route = r.id), -1)),
-         extract(epoch from now())), 0)::float8 as reach
+select r.id, greatest(extract(epoch from now() - r.born), 0)::float8 as age, r.retention,
+       greatest(extract(epoch from now()) - s.at, 0)::float8 as reach
   from dedup.routes r
+  left join since s on s.route = r.id
  where r.id = any ($1::int2[]);
 
 -- name: last_purge
@@ -108,13 +140,19 @@ select extract(epoch from ended)::float8 as ended
  where name = 'purge';
 
 -- name: take_purge
--- One at a time: until the lease is over, or the next run is due, nobody gets the row.
-update dedup.jobs
-   set token = $1, until = now() + $2::float8 * interval '1 second'
- where name = 'purge'
-   and until <= now()
-returning extract(epoch from now())::float8 as began,
-          (pg_relation_size('dedup.claims') / current_setting('block_size')::int)::int8 as pages;
+-- One at a time: until the lease is over, or the next run is due, nobody else gets the job.
+with job as (
+  insert into dedup.jobs as j (name, token, until)
+  values ('purge', $1, now() + $2::float8 * interval '1 second')
+  on conflict (name) do update
+     set token = excluded.token, until = excluded.until
+   where j.until <= now()
+  returning true
+)
+insert into dedup.purges (began, who)
+select now(), $3
+  from job
+returning id;
 
 -- name: keep_purge
 update dedup.jobs
@@ -125,8 +163,9 @@ returning true;
 
 -- name: purge
 -- Claims on some pages of the table whose time is over. A row that somebody has locked is in use, and
--- waits for the next run. The conditions are about a row as it is once we have its lock. Entries are
--- looked up one row at a time, as in lease.
+-- waits for the next run. One that changed since this statement began is not deleted either: it is seen
+-- with the entries of that moment, and may have got one since. Entries are looked up one row at a time,
+-- as in lease. What is gone is recorded in the same transaction.
 with over as materialized (
   select c.ctid as at
     from dedup.claims c
@@ -147,48 +186,59 @@ with over as materialized (
   returning c.key, c.route, c.state
 ), replies as (
   delete from dedup.replies r
-   using gone g
-   where r.key = g.key
+   where r.key = any (array(select g.key from gone g))
+), sums as materialized (
+  select r.id, r.name, r.retention, count(*)::int8 as claims,
+         (count(*) filter (where g.state not in ('d', 'D', 'r')))::int8 as unresolved
+    from gone g
+    join dedup.routes r on r.id = g.route
+   group by r.id
+), recorded as (
+  insert into dedup.purges as p (run, began, ended, route, cut_off, purged, unresolved, who)
+  select n.id, n.began, now(), s.id, now() - s.retention * interval '1 second', s.claims, s.unresolved,
+         n.who
+    from sums s
+    join dedup.purges n on n.id = $3::int8
+  on conflict (run, route) do update
+     set ended      = excluded.ended,
+         cut_off    = excluded.cut_off,
+         purged     = p.purged + excluded.purged,
+         unresolved = p.unresolved + excluded.unresolved
 )
-select g.route, count(*)::int8 as purged,
-       (count(*) filter (where g.state not in ('d', 'D', 'r')))::int8 as unresolved
-  from gone g
- group by g.route;
+select s.name, s.claims, s.unresolved
+  from sums s;
 
 -- name: end_purge
--- Record the run, and say when the next one is due. Nothing where somebody else has the job by now.
+-- The run is done, and the next one is due in a while. Nothing where somebody else has the job by now.
 with ended as (
   update dedup.jobs
      set token = null, until = now() + $2::float8 * interval '1 second', ended = now()
    where name = 'purge'
      and token = $1
   returning true
-), run as materialized (
-  select a.*
-    from ended, unnest($3::int2[], $4::int8[], $5::int8[]) as a(route, purged, unresolved)
-), recorded as (
-  insert into dedup.purges (began, route, cut_off, purged, unresolved, who)
-  select to_timestamp($6::float8), n.route,
-         to_timestamp($6::float8) - r.retention * interval '1 second', n.purged, n.unresolved, $7
-    from run n
-    left join dedup.routes r on r.id = n.route
-  union all
-  select to_timestamp($6::float8), null, null,
-         (select coalesce(sum(purged), 0) from run), (select coalesce(sum(unresolved), 0) from run), $7
-    from ended
 )
-select true from ended;
+update dedup.purges r
+   set ended      = now(),
+       purged     = (select coalesce(sum(p.purged), 0) from dedup.purges p where p.run = r.id),
+       unresolved = (select coalesce(sum(p.unresolved), 0) from dedup.purges p where p.run = r.id)
+  from ended
+ where r.id = $3
+returning true;
 
 -- name: forget
--- Notes of canaries whose claims were purged long ago, and records of runs.
+-- Notes of canaries that were purged, but for the latest: it says how far back those reach that were
+-- planted since. And old records of runs.
 with notes as (
   delete from dedup.canaries k
    using dedup.routes r
    where r.id = k.route
-     and k.planted < extract(epoch from now()) - 2 * r.retention - 86400
+     and k.planted < extract(epoch from now()) - r.retention - 86400
+     and exists (
+       select from dedup.canaries n
+        where n.route = k.route
+          and n.planted > k.planted
+          and n.planted < extract(epoch from now()) - r.retention - 86400)
+     and not exists (select from dedup.claims c where c.key = k.key)
 )
 delete from dedup.purges
  where began < now() - interval '400 days';
-
--- name: numbers
-select name, id from dedup.routes;
