@@ -139,7 +139,7 @@ class Batches:
         try:
             await self._shared.claims.settle(ending)
         except StoreAway as away:
-            self._shared.recorder.withdraw(ending, lease_end=lease_end)
+            self._shared.recorder.record_later(ending, lease_end)
             raise StoreAway(str(away)) from None
 
     async def _decided(

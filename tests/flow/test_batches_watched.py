@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from gateway.core.answer import Duplicate, Verdict
@@ -28,6 +26,7 @@ from tests.flow.batched import (
 from tests.flow.consumer import Gate, says
 from tests.flow.told import STORED
 from tests.flow.world import LEASE, MakeWorld, World, answered
+from tests.rig.deadline import eventually
 
 COMPLETED, RELEASED = State.COMPLETED, State.RELEASED
 
@@ -141,8 +140,7 @@ async def test_an_observer_forwards_before_a_slow_store_has_said_what_is_new(
     bringing_it = bringing(world, "a", "b")
     await gate.reached.wait()
     assert states(world, "a", "b") == [None, None]
-    while states(world, "a", "b") != [State.CLAIMED] * 2:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: states(world, "a", "b") == [State.CLAIMED] * 2, within=4)
     gate.open()
     assert answered(await bringing_it).verdict is Verdict.FIRST
     await world.settled()
