@@ -51,6 +51,8 @@ _COMPARED: tuple[Path, ...] = (
     ("mode",),
     ("probe",),
 )
+# What keys of events are made by.
+_MADE_BY = frozenset({"batch", "event_id", "name", "operation_key", "provider", "scope"})
 
 
 @dataclass(slots=True)
@@ -187,6 +189,7 @@ class Assembly:
             },
             written=settings.routes,
             unknown_secrets=frozenset(self._unknown_secrets(settings)),
+            unknown_keys=dict(self._unknown_keys(settings)),
             hidden=unseen,
             notices=hide_in(tuple(notices), unseen),
             shortfalls=hide_in(tuple(shortfalls), unseen),
@@ -215,6 +218,11 @@ class Assembly:
             secrets = one.signature.secrets if one.signature is not None else ()
             if any(self.document.stands_in((*path, place)) for place in range(len(secrets))):
                 yield one.name
+
+    def _unknown_keys(self, settings: Settings) -> Iterator[tuple[str, str]]:
+        for path in self.document.placeholders:
+            if path[0] == "routes" and path[2] in _MADE_BY:
+                yield settings.routes[int(path[1])].name, dotted(path[2:])
 
     def _certificates(self, settings: Settings, built: tuple[Route, ...]) -> list[FilePath]:
         ours = [one.tls for _, one in relations.listeners(settings) if one.tls]

@@ -93,6 +93,9 @@ class Loaded:
     """What the routes were made of, in their order."""
     unknown_secrets: frozenset[str]
     """Names of routes whose signature's secrets are in variables that are absent here."""
+    unknown_keys: Mapping[str, str]
+    """Names of routes, and a setting of each that its keys are made by and that an absent variable
+    would have said: another key than the gateway's comes of it."""
     hidden: Mapping[str, str] = field(repr=False)
     """What no report shows, and what it shows in its place."""
     notices: tuple[Problem, ...]

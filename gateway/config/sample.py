@@ -69,6 +69,8 @@ def try_sample(loaded: Loaded, route_name: str | None, raw: bytes, now: float = 
     if delivery.headers and found is not route:
         there = "no route" if found is None else f"the route {found.name}"
         notes = (*notes, f"by its host and path this request would go to {there}")
+    if (setting := loaded.unknown_keys.get(route.name)) is not None:
+        notes = (*notes, f"{setting} has a variable that is not set here: the key is another one")
     trial = Trial(loaded, loaded.routes.index(route), route, delivery, now)
     made = Sample(route.name, **tried(trial))
     return hide_in(replace(made, notes=(*notes, *made.notes)), loaded.hidden)

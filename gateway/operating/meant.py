@@ -127,12 +127,23 @@ def _state(text: str) -> EntryState:
 
 
 def named(loaded: Loaded, name: str) -> Route:
-    """The route of that name. Raises Unusable."""
+    """The route of that name, with the keys that it has in the gateway. Raises Unusable."""
     for route in loaded.routes:
         if route.name == name:
+            require_keys(loaded, name)
             return route
     there = ", ".join(route.name for route in loaded.routes)
     raise Unusable(f"no route is called {name!r}; there is {there}")
+
+
+def require_keys(loaded: Loaded, name: str | None) -> None:
+    """Raises Unusable where a variable is absent, so that the route would make other keys here."""
+    setting = loaded.unknown_keys.get(name or "")
+    if setting is not None:
+        raise Unusable(
+            f"{setting} of route {name} has a variable that is not set here, so that its keys would"
+            " be others; set it as the gateway has it"
+        )
 
 
 def _carried(config: Path | None, route: str | None, file: str) -> bytes:
@@ -145,6 +156,7 @@ def _carried(config: Path | None, route: str | None, file: str) -> bytes:
         found = try_sample(loaded, route, raw)
     except (OSError, ValueError) as error:
         raise Unusable(f"--body: {sentence(error)}") from None
+    require_keys(loaded, found.route)
     keys = {item.key for item in found.items if item.key is not None}
     if len(keys) > 1:
         raise Unusable(

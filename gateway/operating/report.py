@@ -24,7 +24,7 @@ from gateway.core.findings import (
 from gateway.core.observing import Observed, What, print_of
 from gateway.core.retention import Shape
 from gateway.core.route import Mode, Route
-from gateway.operating import remedies
+from gateway.operating import meant, remedies
 from gateway.operating.ending import ask, say, say_json
 from gateway.operating.story import wrapped
 from gateway.operating.wording import several, span, stamp, visible
@@ -69,7 +69,7 @@ def report(
     """
     span_ = _span(since)
     loaded = sources.read(config, variables_required=False)
-    found = _named(loaded, route)
+    found = meant.named(loaded, route)
     made = ask(config, lambda desk: _report(desk, found, loaded, span_))
     say_json(as_dict(made)) if as_json else say(as_text(made))
     if made.judged.standing is Standing.WRONG:
@@ -97,14 +97,6 @@ def _span(since: str | None) -> float | None:
         return parse_duration(since).total_seconds()
     except ValueError as error:
         raise Unusable(f"--since: {error}") from None
-
-
-def _named(loaded: Loaded, name: str) -> Route:
-    for route in loaded.routes:
-        if route.name == name:
-            return route
-    there = ", ".join(route.name for route in loaded.routes)
-    raise Unusable(f"no route is called {name!r}; there is {there}")
 
 
 def as_text(report: Report) -> str:

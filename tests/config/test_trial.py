@@ -207,3 +207,12 @@ def test_an_id_that_the_preset_knows_to_be_wrong_is_noted(read: Read) -> None:
         read(provided("stripe", "event_id: header:Stripe-Signature")), None, FORGED, NOW
     )
     assert any("is no event id of stripe's: its t= differs" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("line", ['scope: "${SHOP}"', 'operation_key: "json:/${SHOP}"'])
+def test_a_key_that_an_absent_variable_would_change_is_noted(read: Read, line: str) -> None:
+    text, body = whole(route=line), b'{"event_id": "evt_1"}'
+    found = try_sample(read(text, variables_required=False), "orders", body)
+    said = f"{line.partition(':')[0]} has a variable that is not set here: the key is another one"
+    assert said in found.notes
+    assert not any("variable" in note for note in try_sample(read(whole()), "orders", body).notes)

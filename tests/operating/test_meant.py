@@ -84,6 +84,11 @@ BOTH = """\
     upstream: {url: "http://127.0.0.1:3000"}
     event_id: json:/id
     signature: {scheme: stripe, secrets: whsec_of_today}
+  - name: shops
+    path: /hooks/shops
+    upstream: {url: "http://127.0.0.1:3000"}
+    event_id: json:/id
+    scope: "shop-${SHOP}"
   - name: adyen
     path: /hooks/adyen
     provider: adyen
@@ -137,6 +142,20 @@ def test_an_id_of_too_many_parts_is_told_how_many_there_are(more: Path) -> None:
     said = str(caught.value)
     assert "has 2 parts, in this order: json:/id json:/type" in said
     assert "or 3 parts, in this order: json:/code json:/number json:/day" in said
+
+
+def test_without_a_variable_that_keys_are_made_by_no_event_is_meant(
+    more: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (more / "body.json").write_bytes(b'{"id": 7}')
+    events = [Event(("7",), "shops", None, None), Event((), "shops", "body.json", None)]
+    for event in events:
+        with pytest.raises(Unusable) as caught:
+            meant.key(None, event)
+        assert "scope of route shops has a variable that is not set here" in str(caught.value)
+    assert key("7", route="orders")
+    monkeypatch.setenv("SHOP", "north")
+    assert len({meant.key(None, event) for event in events}) == 1
 
 
 UNUSABLE = [

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.core.observing import What
 from tests.operating.lines import refused, run, told
-from tests.operating.noted import HEALTHY, OTHER_BODIES, Noted, Notes
+from tests.operating.noted import HEALTHY, OTHER_BODIES, RIGHT, Noted, Notes
 from tests.operating.rows import Rows
 
 RIGHT_KEY = """\
@@ -125,6 +125,11 @@ async def test_what_cannot_be_told_ends_with_the_usual_codes(
 ) -> None:
     noted.route()
     assert "there is orders" in await refused("report", "--route", "billing", code=2)
+    noted.route(RIGHT, '    scope: "${NOT_HERE}"\n')
+    assert "scope of route orders has a variable" in await refused(
+        "report", "--route", "orders", code=2
+    )
+    noted.route()
     assert "--since: '7 days'" in await refused(
         "report", "--route", "orders", "--since", "7 days", code=2
     )
