@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -34,26 +35,26 @@ class Row(NamedTuple):
     """Why it cannot be read; it has no values then."""
 
 
-def format_of(name: str, file: BinaryIO) -> Format:
-    """By the name, else by the first byte."""
-    if known := _SUFFIXES.get(Path(name).suffix.lower()):
-        return Format(known)
-    peek = getattr(file, "peek", None)
-    begin = b"" if peek is None else peek(len(_BOM) + 1).removeprefix(_BOM).lstrip()
-    return Format.NDJSON if begin[:1] in (b"{", b"[") else Format.CSV
-
-
 class Lines:
     """Lines of UTF-8, counted."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self._ahead: list[bytes] = []
         self.number = 0
         self.bytes = 0
 
+    def begin(self) -> bytes:
+        """The first line that is not blank; it is read all the same."""
+        for line in self._file:
+            self._ahead.append(line)
+            if begin := line.removeprefix(_BOM).strip():
+                return begin
+        return b""
+
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for line in self._file:
+            for line in chain(self._ahead, self._file):
                 self.number += 1
                 self.bytes += len(line)
                 yield line if self.number > 1 else line.removeprefix(_BOM)
@@ -67,6 +68,13 @@ class Lines:
                 yield line.decode()
             except UnicodeDecodeError:
                 raise Unusable(f"line {self.number} is not UTF-8; convert the file") from None
+
+
+def format_of(name: str, lines: Lines) -> Format:
+    """By the name, else by the first byte. Raises OSError."""
+    if known := _SUFFIXES.get(Path(name).suffix.lower()):
+        return Format(known)
+    return Format.NDJSON if lines.begin()[:1] in (b"{", b"[") else Format.CSV
 
 
 def _csv(lines: Lines) -> Iterator[Row]:

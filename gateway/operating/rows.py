@@ -114,10 +114,10 @@ async def opened(source: Source) -> AsyncIterator[Rows]:
             return
         try:
             file, size = stack.enter_context(_file(source.file or "-"))
-            read = READERS[source.format or format_of(source.file or "-", file)]
+            lines = Lines(file)
+            read = READERS[source.format or format_of(source.file or "-", lines)]
         except OSError as error:
             raise Unusable(sentence(error)) from None
-        lines = Lines(file)
         each = _each(read(lines))
         yield Rows(await stack.enter_async_context(aclosing(each)), size, lambda: lines.bytes)
 
