@@ -30,6 +30,7 @@ from gateway.demo.shapes import FULL
 from gateway.failures import sentence
 from gateway.operating import claims, inbox
 from gateway.operating.audit import audit
+from gateway.operating.backfill import backfill
 from gateway.operating.report import report as report_on
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND, STORE_AWAY, USAGE
@@ -75,6 +76,7 @@ app = typer.Typer(
 
 app.add_typer(claims.app, name="claims", short_help="Look up an event, or let it through again.")
 app.add_typer(inbox.app, name="inbox", short_help="List, redrive, drop or complete stored events.")
+app.command("backfill", short_help="Mark events as processed already.")(backfill)
 app.command("audit", short_help="Compare what was done, or sent, with the claims.")(audit)
 app.command("report", short_help="Say what a time in observe has shown.")(report_on)
 
