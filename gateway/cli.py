@@ -34,6 +34,7 @@ from gateway.operating.backfill import backfill
 from gateway.operating.report import report as report_on
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND, STORE_AWAY, USAGE
+from gateway.rules.command import write_rules
 from gateway.store import beside, durability
 from gateway.store import migrate as migrations
 from gateway.store.embedded import EmbeddedError
@@ -79,6 +80,7 @@ app.add_typer(inbox.app, name="inbox", short_help="List, redrive, drop or comple
 app.command("backfill", short_help="Mark events as processed already.")(backfill)
 app.command("audit", short_help="Compare what was done, or sent, with the claims.")(audit)
 app.command("report", short_help="Say what a time in observe has shown.")(report_on)
+app.command("rules", short_help="Write alerting rules for Prometheus.")(write_rules)
 
 
 @app.callback(invoke_without_command=True)

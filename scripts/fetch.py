@@ -1,6 +1,6 @@
 """Print the path of a program or library of Debian's: an installed one, else one below .cache/.
 
-    fetch.py nginx | pgbouncer | libfaketime
+    fetch.py nginx | pgbouncer | prometheus | promtool | libfaketime
 
 Nothing is installed in the system, and no privilege is needed: apt fetches the packages with state
 directories of its own, and they are only unpacked. Compiled-in paths do not exist then, so the
@@ -33,10 +33,17 @@ class Wanted:
     """A pattern of its path below the root directory."""
     before: str = ""
     """Arguments that a program needs before the caller's, not to touch compiled-in paths."""
+    version: str = "-V"
+    """Has a program say its version and end."""
+
+    @property
+    def name(self) -> str:
+        """A program's own; a library's package."""
+        return Path(self.file).name if self.is_program else self.package
 
     @property
     def is_program(self) -> bool:
-        return "/sbin/" in self.file
+        return "bin/" in self.file
 
     @property
     def place(self) -> Path:
@@ -48,10 +55,12 @@ class Wanted:
 
 
 WANTED = {
-    wanted.package: wanted
+    wanted.name: wanted
     for wanted in (
         Wanted("nginx", "usr/sbin/nginx", before="-e stderr"),
         Wanted("pgbouncer", "usr/sbin/pgbouncer"),
+        Wanted("prometheus", "usr/bin/prometheus", version="--version"),
+        Wanted("prometheus", "usr/bin/promtool", version="--version"),
         Wanted("libfaketime", "usr/lib/*/faketime/libfaketimeMT.so.1"),
     )
 }
@@ -72,13 +81,13 @@ def main() -> None:
             unpack(wanted)
             fetched = unpacked(wanted)
     if fetched is None:
-        give_up(f"{wanted.package} was fetched, and does not run here")
+        give_up(f"{wanted.name} was fetched, and does not run here")
     print(fetched)
 
 
 def installed(wanted: Wanted) -> str | None:
     if wanted.is_program:
-        return shutil.which(wanted.package, path=SEARCHED)
+        return shutil.which(wanted.name, path=SEARCHED)
     return next((str(path) for path in Path("/").glob(wanted.file)), None)
 
 
@@ -89,7 +98,7 @@ def unpacked(wanted: Wanted) -> str | None:
         return None
     if not wanted.is_program:
         return str(found)
-    command = wanted.place / wanted.package
+    command = wanted.place / wanted.name
     # The loader is told where the libraries are that came along.
     libraries = sorted({str(path.parent) for path in wanted.root.rglob("*.so.*")})
     command.write_text(
@@ -99,7 +108,7 @@ def unpacked(wanted: Wanted) -> str | None:
     )
     command.chmod(0o755)
     try:
-        runs = subprocess.run([command, "-V"], capture_output=True).returncode == 0
+        runs = subprocess.run([command, wanted.version], capture_output=True).returncode == 0
     except OSError:
         return None
     return str(command) if runs else None

@@ -21,19 +21,13 @@ from gateway.core.headers import Marks
 from gateway.core.retention import Shape
 from gateway.metrics import STORE_ERROR_KINDS, Metrics
 from gateway.store import session
-from tests.readme import README, ROOT, blocks, section, table
+from tests.readme import README, ROOT, anchors, blocks, section, table
 
 
 def first_configuration(folder: Path, flags: Mapping[str, object] | None = None) -> config.Loaded:
     file = folder / "gateway.yaml"
     file.write_text(blocks("yaml")[0])
     return config.load(file, env={}, flags=flags or {}, variables_required=False)
-
-
-def anchors(text: str) -> set[str]:
-    """As GitHub makes them of headings."""
-    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)
-    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
 
 
 def every_sample() -> dict[str, tuple[str, set[str]]]:
