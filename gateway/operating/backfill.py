@@ -31,7 +31,7 @@ from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND, STORE_AWAY
 from gateway.retaining import kept
 from gateway.store.backfill import Backfill, Earlier, Processed, Target
-from gateway.store.operator import By, Desk
+from gateway.store.operator import By, Desk, Locked
 
 _OTHER_RECIPE = (
     "route {} made its keys in another way when it was served last: these marks are found by"
@@ -140,9 +140,12 @@ async def _mark(desk: Desk, run: Run, composer: Composer, tally: Tally) -> Earli
     else:
         tally.before = 0 if earlier is None else earlier.rows
         await store.begin(name, run.by, tally.before)
-    async with rows.opened(run.source) as opened:
-        with _bar(run, opened) as told:
-            await Marking(composer, terms, tally).run(opened, mark, told)
+    try:
+        async with rows.opened(run.source) as opened:
+            with _bar(run, opened) as told:
+                await Marking(composer, terms, tally).run(opened, mark, told)
+    except Locked as error:
+        end(FOUND, f"others hold some of these events: {error}; run it again, and it goes on")
     return None
 
 

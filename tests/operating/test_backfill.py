@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from asyncpg.pgproto.pgproto import UUID
 
-from gateway.config import load
 from gateway.operating import marking
 from gateway.store.operator import Desk
 from tests.operating.lines import WHO, refused, run, told
+from tests.operating.marked import listed, serve
 from tests.operating.rows import Rows, key_of, known
 
 pytestmark = pytest.mark.usefixtures("file", "at")
 ORDERS = ("backfill", "--route", "orders")
 
 
-def csv(path: Path, ids: Iterable[object], ago: float = 3600.0) -> str:
-    at = datetime.fromtimestamp(time.time() - ago, UTC).isoformat()
-    path.write_text("id,time\n" + "".join(f"{one},{at}\n" for one in ids))
-    return str(path)
-
-
 @pytest.fixture(autouse=True)
 async def served(file: Path, rows: Rows) -> None:
     """By gateways with this configuration."""
-    (route, *_) = load(file, env={}, variables_required=False).routes
-    await rows.sql.execute("update dedup.routes set recipe = $1 where name = 'orders'", route.print)
+    await serve(file, rows)
 
 
 @pytest.fixture
 def ten(tmp_path: Path) -> str:
     """evt_0 to evt_9, processed an hour ago."""
-    return csv(tmp_path / "ten.csv", (f"evt_{n}" for n in range(10)))
+    return listed(tmp_path / "ten.csv", (f"evt_{n}" for n in range(10)))
 
 
 async def count(rows: Rows) -> int:
@@ -95,7 +87,7 @@ async def test_a_dry_run_counts_the_same_and_writes_nothing(ten: str, rows: Rows
 async def test_a_dry_run_of_a_route_that_nobody_served_registers_nothing(
     tmp_path: Path, rows: Rows
 ) -> None:
-    file = csv(tmp_path / "a.csv", [1])
+    file = listed(tmp_path / "a.csv", [1])
     said = await told("backfill", "--route", "mails", file, "--dry-run")
     assert said["marked"] == 1
     assert await rows.sql.fetchval("select count(*) from dedup.routes") == 2
@@ -107,7 +99,7 @@ async def test_an_event_that_comes_again_counts_once_wherever_it_is(
 ) -> None:
     monkeypatch.setattr(marking, "BATCH", batch)
     await rows.claim("there", state="d")
-    file = csv(tmp_path / "a.csv", ["new", "there", "new", "other", "there", "new"])
+    file = listed(tmp_path / "a.csv", ["new", "there", "new", "other", "there", "new"])
     for words in (("--dry-run",), WHO):
         said = await told(*ORDERS, file, *words)
         assert (said["marked"], said["there"], said["repeated"]) == (2, {"completed": 1}, 3)
@@ -149,7 +141,7 @@ async def test_rows_that_cannot_be_used_are_named_and_the_others_are_marked(
 
 
 async def test_a_clock_that_is_ahead_by_seconds_is_no_future(tmp_path: Path, at: Desk) -> None:
-    await run(*ORDERS, csv(tmp_path / "a.csv", ["evt"], ago=-30), *WHO)
+    await run(*ORDERS, listed(tmp_path / "a.csv", ["evt"], ago=-30), *WHO)
     found = await known(at, key_of("evt"))
     assert found.claim is not None
     assert found.claim.first_seen <= found.now
