@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import asyncpg
@@ -114,11 +114,16 @@ class Stores:
         self._opened: list[OpenStore] = []
 
     async def open(
-        self, dsn: str | None = None, *, keep_ids: bool = True, up: bool = True
+        self,
+        dsn: str | None = None,
+        *,
+        keep_ids: bool = True,
+        up: bool = True,
+        recipes: Mapping[str, bytes] | None = None,
     ) -> OpenStore:
         store = OpenStore(dsn or self.dsn, keep_ids=keep_ids)
         self._opened.append(store)
-        await store.inner.register({ROUTE: b"recipe"})
+        await store.inner.register(recipes or {ROUTE: b"recipe"})
         await store.inner.start()
         if up:
             await store.up()
