@@ -17,9 +17,9 @@ from gateway.operating.wording import several, visible
 from gateway.sources import Unusable
 from gateway.store.backfill import Processed
 
-# Rows of one transaction. A delivery of one of its events waits for its end; for longer than 100 ms,
-# and it is asked for again by itself. On two cores that three times as much wanted to run on, half of
-# the transactions took 50 ms and all up to 100; of 2,000 rows, 60 to 85 and up to 160.
+# Rows of one transaction. A delivery of one of its events waits for its end; if that takes longer
+# than 100 ms, it is asked for again by itself. On two cores that three times as much wanted to run
+# on, half of the transactions took 50 ms and all up to 100; of 2,000 rows, 60 to 85 and up to 160.
 BATCH = 1_000
 # So many rows that cannot be used are named.
 EXAMPLES = 3
