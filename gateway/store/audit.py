@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -32,6 +34,9 @@ LONGEST = 600
 FETCHED = 2_000
 # Beside standings: doubles whose claim is doubtful.
 ANNOUNCED = "announced"
+# So many rows are copied in one go, within so many seconds: for room on a connection that breaks
+# meanwhile asyncpg waits for good, whatever its own time-out.
+COPIED, COPY_TIMEOUT = 20_000, 60.0
 # For this transaction: a million rows are grouped and joined, and Postgres' own 4 MB are for many
 # sessions at once. Here there is one.
 MEMORY = "64MB"
@@ -157,7 +162,11 @@ class _Comparison:
             (UUID(one.key), whole(one.event_id[:KEPT_CHARACTERS]), one.at, one.line)
             for one in listing
         )
-        await sql.copy_records_to_table("audit_rows", records=rows)
+        said = ""
+        while said != "COPY 0":
+            async with asyncio.timeout(COPY_TIMEOUT):
+                some = islice(rows, COPIED)
+                said = await sql.copy_records_to_table("audit_rows", records=some)
         await sql.execute("analyze audit_rows")
 
     async def judge(self, sql: asyncpg.Connection) -> Answer:

@@ -250,7 +250,13 @@ def _told() -> Iterator[None]:
     except asyncpg.InsufficientPrivilegeError as error:
         raise Unready(f"{error}: run deploy/roles.sql again, as the owner") from error
     except CONNECT_ERRORS as error:
-        raise StoreAway(sentence(error), undecided=True) from error
+        raise StoreAway(sentence(_cause(error)), undecided=True) from error
+
+
+def _cause(error: Exception) -> Exception:
+    """Of a connection that broke: asyncpg says last that its transaction cannot be ended."""
+    first = error.__context__ if isinstance(error, asyncpg.InterfaceError) else None
+    return first if isinstance(first, Exception) else error
 
 
 @asynccontextmanager

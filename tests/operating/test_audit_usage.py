@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 
+from gateway.core.auditing import Against, Asked
+from gateway.core.claim import StoreAway
+from gateway.store import audit
+from gateway.store.audit import Listing, Question, compare
+from gateway.store.operator import desk
 from tests.operating.audited import DAY, Audited
 from tests.operating.lines import refused, run
 from tests.operating.rows import FILE, Rows
@@ -91,6 +100,39 @@ async def test_a_store_that_is_away_and_a_consumer_s_database_are_told_apart(
     effects = audited.csv(("evt_1", DAY))
     told = await refused("audit", "--route", "orders", "--effects", effects, code=3)
     assert told.startswith("the store postgresql://nobody@127.0.0.1:1/dedup cannot be asked: ")
+
+
+async def test_a_store_that_goes_away_meanwhile_is_told_by_what_happened(
+    audited: Audited, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "COPIED", 200_000)
+    monkeypatch.setattr(audit, "COPY_TIMEOUT", 2.0)
+
+    async def kill() -> None:
+        session = await asyncpg.connect(database)
+        await session.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and query like 'COPY%'"
+        )
+        await session.close()
+
+    def rows() -> Iterator[Listing]:
+        for number in range(200_000):
+            if number == 150_000:
+                other = threading.Thread(target=lambda: asyncio.run(kill()))
+                other.start()
+                other.join()
+            yield Listing(number.to_bytes(16), f"evt_{number}", audited.now, number)
+
+    question = Question(
+        "orders", b"", Against.EFFECTS, Asked(None, None, False), partial=False,
+        began=audited.now, retention=DAY, lease=37.0, sample=None, seed=1,
+    )  # fmt: skip
+    async with desk(database) as at:
+        with pytest.raises(
+            StoreAway, match=r"terminating connection|closed in the middle|no answer"
+        ):
+            await compare(at, question, rows(), lambda _: None)
 
 
 async def test_standard_input_is_read(audited: Audited) -> None:
