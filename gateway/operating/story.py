@@ -184,6 +184,7 @@ def _claim_dict(known: Known, claim: Claim) -> dict[str, Any]:
         "lapsed": claim.is_lapsed(known.now),
         "settled": None if known.settled is None else stamp(known.settled),
         "reply_kept": known.has_reply,
+        "backfilled": claim.fingerprint is None,
     }
 
 
@@ -196,7 +197,8 @@ def _claim_rows(known: Known) -> Iterable[tuple[str, str]]:
     yield "", _claim_means(claim, known.now)
     if claim.doubtful:
         yield "", _DOUBT
-    if claim.state is not State.STORED:  # then the entry counts them
+    # Of a stored event the entry counts them; of a marked one, nobody does.
+    if claim.state is not State.STORED and claim.fingerprint is not None:
         yield "attempt", str(claim.attempt)
     yield "first seen", when(claim.first_seen, known.now)
     if claim.lease_until is not None:
@@ -218,6 +220,8 @@ def _claim_means(claim: Claim, now: float) -> str:
             return f"free: the next delivery is forwarded{marked}"
         case State.STORED:
             return "the inbox owes it to the consumer: duplicates get 200"
+        case State.COMPLETED if claim.fingerprint is None:
+            return "marked as processed by a backfill: duplicates get 200"
         case State.COMPLETED:
             return "done: duplicates get 200"
         case _:

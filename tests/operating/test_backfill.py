@@ -202,6 +202,21 @@ async def test_keys_are_made_as_each_route_makes_them(tmp_path: Path, at: Desk) 
     assert shown["event_id"] == "t1,v1,paid"
 
 
+async def test_the_story_of_an_event_says_that_it_was_marked(ten: str) -> None:
+    await run(*ORDERS, ten, *WHO)
+    shown = (await run("claims", "show", "evt_1", "--route", "orders")).stdout
+    assert "marked as processed by a backfill: duplicates get 200" in shown
+    assert "attempt" not in shown
+    assert (await told("claims", "show", "evt_1", "--route", "orders"))["claim"]["backfilled"]
+
+
+async def test_a_marked_event_is_let_through_like_any_other_that_is_completed(ten: str) -> None:
+    await run(*ORDERS, ten, *WHO)
+    await run("claims", "release", "evt_1", "--route", "orders", *WHO, "--yes")
+    shown = (await told("claims", "show", "evt_1", "--route", "orders"))["claim"]
+    assert (shown["state"], shown["doubtful"], shown["backfilled"]) == ("released", True, False)
+
+
 async def test_a_route_that_is_not_there_is_told() -> None:
     assert "no route is called 'nope'" in await refused("backfill", "--route", "nope", "-", code=2)
 
