@@ -4,7 +4,8 @@ The items are the elements of one or more lists. An item's id is read as a deliv
 item as the body: a JSON pointer starts at the item, headers and query are those of the request. The
 scope is the request's. An item without a usable id is nobody's repeat, so it counts as new; of
 items with one id there is one. So does what a pointer walks and finds no list in: what a provider
-sends beside the items that were seen must not be lost with them.
+sends beside the items that were seen must not be lost with them. Where the request alone is what
+names all of the items, it names one event, whose data happens to be a list.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def weight(body: bytes) -> int:
 def read(
     reading: Reading, policy: BatchPolicy, recipe: Recipe, per_attempt: Collection[Pointer]
 ) -> Batch | Missing | Conflicting | None:
-    """The batch that a delivery carries; None where there is no list, so that it is none.
+    """The batch that a delivery carries; None where it is none: there is no list, or one event.
 
     `per_attempt`: members of an item that its fingerprint leaves out.
     """
@@ -157,12 +158,11 @@ def read(
         return None
     if sum(len(one.elements) for one in lists) > MOST_ITEMS:
         return Missing(f"a batch of more than {MOST_ITEMS} items")
-    found: list[Item] = []
-    for span in (span for one in lists for span in one.elements):
-        item = _item(reading, text, span, policy, scope, per_attempt)
-        if isinstance(item, Conflicting):
-            return item
-        found.append(item)
+    found = _items(reading, text, lists, policy, scope, per_attempt)
+    if isinstance(found, Conflicting):
+        return found
+    if _is_one_event(reading, policy, scope, found):
+        return None
     found += [Item(None, None, None, span) for span in _without_list(text, policy, lists)]
     return Batch(tuple(found), lists)
 
@@ -187,6 +187,17 @@ def with_only(reading: Reading, batch: Batch, kept: Collection[bytes]) -> Delive
     lines = tuple(line for line in delivery.headers if line[0].lower() not in _OF_THE_WHOLE)
     body = bytes_of(spans.with_only(text, batch.lists, stay))
     return delivery._replace(headers=lines, body=body)
+
+
+def _is_one_event(
+    reading: Reading, policy: BatchPolicy, scope: list[str], found: Collection[Item]
+) -> bool:
+    """Whether each id would be the same without its item, so that it tells no two of them apart."""
+    values = reading.of(b"").values(policy.parts)
+    if not isinstance(values, list):
+        return False
+    named = digest(scope, values)
+    return all(item.part is not None and item.part.key.digest == named for item in found)
 
 
 def _apart(lists: Iterable[Series]) -> tuple[Series, ...]:
@@ -216,6 +227,23 @@ def _without_list(text: str, policy: BatchPolicy, lists: Collection[Series]) -> 
         if span.start >= end and not has_one and not is_inside:
             end = span.end
             yield span
+
+
+def _items(
+    reading: Reading,
+    text: str,
+    lists: Iterable[Series],
+    policy: BatchPolicy,
+    scope: list[str],
+    per_attempt: Collection[Pointer],
+) -> list[Item] | Conflicting:
+    found: list[Item] = []
+    for span in (span for one in lists for span in one.elements):
+        item = _item(reading, text, span, policy, scope, per_attempt)
+        if isinstance(item, Conflicting):
+            return item
+        found.append(item)
+    return found
 
 
 def _item(
