@@ -224,14 +224,15 @@ def test_what_is_left_is_what_a_reader_would_have_left(
 
 def test_the_doubt_about_one_item_is_that_of_the_batch() -> None:
     new = Won(1, False, False, 90.0, 90.0)
-    old = Won(3, True, True, 90.0, 10.0)
-    assert batch.won_together([new, old]) == Won(3, True, True, 90.0, 10.0)
+    old = Won(3, True, True, 91.0, 10.0)
+    assert batch.won_together([new, old]) == Won(3, True, True, 91.0, 10.0)
     assert batch.won_together([new, new]) == new
 
 
 def test_a_batch_that_was_seen_is_as_old_as_its_youngest_item() -> None:
-    told = batch.seen_together([Seen(10.0, True, 90.0), Seen(50.0, False, 90.0, stored=True)])
-    assert told == Seen(50.0, False, 90.0, stored=True)
+    old = Seen(10.0, True, 91.0, same_event=False, dead=True)
+    told = batch.seen_together([old, Seen(50.0, False, 90.0, stored=True)])
+    assert told == Seen(50.0, False, 91.0, same_event=False, stored=True, dead=True)
 
 
 MESSAGES = policy(items=(("entry", "*", "changes", "*", "value", "messages"),))

@@ -64,6 +64,21 @@ async def test_the_same_item_with_other_bytes_is_counted_once_for_each(filtering
     assert sent(filtering)[-1] == ["d"]
 
 
+async def test_other_bytes_are_counted_once_however_often_their_batch_asks(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(batch=FILTER, promise=None)
+    token = await hold(world, "busy")
+    held = print_of({"id": "busy"})
+    changed = next(n for n in range(99) if print_of({"id": "busy", "n": n}) != held)
+    waiting = bringing(world, {"id": "busy", "n": changed}, "new")
+    await eventually(lambda: world.shop.claims.asked >= 5, within=4)
+    await end(world, token, Ending.COMPLETE, "busy")
+    await waiting
+    assert sent(world) == [["new"]]
+    assert world.counted["mismatch"] == 1
+
+
 def other(name: str) -> int:
     first = print_of({"id": name, "n": 0})
     return next(n for n in range(1, 99) if print_of({"id": name, "n": n}) != first)
