@@ -21,7 +21,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from gateway import __version__, catalogue, logs, process, sources
+from gateway import __version__, asking, catalogue, logs, process, sources
 from gateway.config import ConfigError, Dsn, Embedded, Loaded, report, sample, schema
 from gateway.core.claim import StoreAway
 from gateway.demo.play import run_demo
@@ -35,7 +35,7 @@ from gateway.operating.report import report as report_on
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND, STORE_AWAY, USAGE
 from gateway.rules.command import write_rules
-from gateway.store import beside, durability
+from gateway.store import beside
 from gateway.store import migrate as migrations
 from gateway.store.embedded import EmbeddedError
 from gateway.store.multihost import CONNECT_ERRORS, NoWritableHost
@@ -156,7 +156,10 @@ def check(
         bool, typer.Option("--no-env", help="Do not require the variables that the file names.")
     ] = False,
     ask_store: Annotated[
-        bool, typer.Option("--store", help="Ask the store how it may lose what it confirms, too.")
+        bool,
+        typer.Option(
+            "--store", help="Ask the store what it remembers, too, and how it may lose that."
+        ),
     ] = False,
 ) -> None:
     """Read the configuration and say what it means; exit 1 when something in it is unsafe."""
@@ -170,12 +173,11 @@ def _ask_store(loaded: Loaded) -> report.StoreFindings:
     store = loaded.store
     try:
         dsn = beside.running(store.path) if isinstance(store, Embedded) else store.text
-        said = asyncio.run(durability.ask(dsn))
+        return asyncio.run(asking.ask(dsn, loaded))
     except (StoreAway, EmbeddedError) as away:
         _fail(STORE_AWAY, f"the store cannot be asked: {away}")
     except ValueError as error:
         _fail(USAGE, f"store.dsn: {error}")
-    return report.StoreFindings(said.version, said.risks)
 
 
 @app.command("try", short_help="Show what the gateway would make of a sample request.")

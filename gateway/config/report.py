@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import assert_never
 
 from gateway.config.hiding import hide_in
 from gateway.config.loaded import Dsn, Embedded, Loaded
+from gateway.config.memory_report import MemoryFindings, memory_notices, memory_wrong
 from gateway.config.problems import Problem
 from gateway.config.route_lines import route_lines, wrapped
 from gateway.config.route_report import RouteFindings, route_findings
@@ -21,6 +22,8 @@ class StoreFindings:
     version: str
     risks: tuple[str, ...]
     """How it may lose what it confirmed."""
+    memory: MemoryFindings | None
+    """None where its schema keeps no record of that, or there is none yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,22 @@ def check(loaded: Loaded, answers: StoreFindings | None = None) -> Findings:
             hide_in(route_findings(loaded, index, route), loaded.hidden)
             for index, route in enumerate(loaded.routes)
         ),
-        wrong=loaded.shortfalls,
-        notices=tuple(one for one in loaded.notices if one not in loaded.shortfalls),
+        wrong=(*loaded.shortfalls, *_told(loaded, memory_wrong, answers)),
+        notices=(
+            *(one for one in loaded.notices if one not in loaded.shortfalls),
+            *_told(loaded, memory_notices, answers),
+        ),
     )
+
+
+def _told(
+    loaded: Loaded,
+    by: Callable[[Loaded, MemoryFindings], Iterable[Problem]],
+    answers: StoreFindings | None,
+) -> tuple[Problem, ...]:
+    if answers is None or answers.memory is None:
+        return ()
+    return hide_in(tuple(by(loaded, answers.memory)), loaded.hidden)
 
 
 def as_text(findings: Findings) -> str:
@@ -94,6 +110,8 @@ def _store_lines(answers: StoreFindings | None) -> list[str]:
     if answers is None:
         return []
     lines = [f"  answers   PostgreSQL {answers.version}"]
+    if answers.memory is None:
+        lines.append("            without a record of what it remembers: `migrate` brings that")
     for risk in answers.risks:
         lines += wrapped(risk, "  - ")
     return lines

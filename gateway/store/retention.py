@@ -24,6 +24,11 @@ class Retention:
         self._sessions = sessions
         self._statements = read("retention.sql")
 
+    async def is_on_record(self) -> bool:
+        """Whether the schema has any of this."""
+        ((on_record,),) = await self._ask("on_record")
+        return bool(on_record)
+
     async def on_record(self, names: Iterable[str], places: Iterable[str]) -> list[OnRecord]:
         """What is on record of routes of these names, and of others that were at these places."""
         rows = await self._ask("routes", list(names), list(places), within=SLOW)
@@ -73,14 +78,9 @@ class Retention:
         await self._ask("plant", [ids[name] for name in names], int(PLANTED_EVERY), text)
 
     async def memories(self, names: Iterable[str]) -> dict[str, Memory]:
-        """How far the memory of each route reaches."""
-        ids = await patiently(self._table.route_ids)
-        by_id = {ids[name]: name for name in names}
-        rows = await self._ask("memory", list(by_id), int(PLANTED_EVERY), within=SLOW)
-        return {
-            by_id[number]: Memory(age or 0.0, reach or 0.0, kept)
-            for number, age, kept, reach in rows
-        }
+        """How far the memory of each route on record reaches."""
+        rows = await self._ask("memory", list(names), int(PLANTED_EVERY), within=SLOW)
+        return {name: Memory(age, reach, kept) for name, age, reach, kept in rows}
 
     async def last_purge(self) -> float | None:
         """When a run was done last, by whichever process; epoch seconds."""

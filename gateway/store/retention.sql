@@ -1,6 +1,10 @@
 -- How long claims are kept: who said so, what is purged, and canaries. gateway/core/purging.py and
 -- canary.py say what it means. None of this is on the path of a delivery.
 
+-- name: on_record
+-- Whether the schema is of a release that keeps records of retention.
+select to_regclass('dedup.canaries') is not null as on_record;
+
 -- name: routes
 -- What is on record of these names and places: also of routes that were there under another name.
 select r.name, r.recipe, r.place
@@ -115,7 +119,7 @@ with noted as materialized (
   select k.route, k.planted,
          (select true from dedup.claims c where c.key = k.key) is true as there
     from dedup.canaries k
-   where k.route = any ($1::int2[])
+   where k.route = any (array(select r.id from dedup.routes r where r.name = any ($1::text[])))
 ), missing as materialized (
   select n.route, max(n.planted) as planted
     from noted n
@@ -128,11 +132,11 @@ with noted as materialized (
     left join missing m on m.route = n.route
    group by n.route
 )
-select r.id, greatest(extract(epoch from now() - r.born), 0)::float8 as age, r.retention,
-       greatest(extract(epoch from now()) - s.at, 0)::float8 as reach
+select r.name, coalesce(greatest(extract(epoch from now() - r.born), 0), 0)::float8 as age,
+       coalesce(greatest(extract(epoch from now()) - s.at, 0), 0)::float8 as reach, r.retention
   from dedup.routes r
   left join since s on s.route = r.id
- where r.id = any ($1::int2[]);
+ where r.name = any ($1::text[]);
 
 -- name: last_purge
 select extract(epoch from ended)::float8 as ended

@@ -112,8 +112,10 @@ async def test_how_far_memories_reach_is_what_the_core_says(
         " values ($1, $2, $3, 'd', 'c')",
         [(key, at, route) for route, at, key, there in rows if there],
     )
-    found = await timed.fetch(RETENTION["memory"], list(canaries), int(PLANTED_EVERY))
-    assert {row["id"]: row["reach"] or 0.0 for row in found} == {
-        route: reach([(float(at), there) for at, there in planted.items()], float(now))
+    found = await timed.fetch(
+        RETENTION["memory"], [str(route) for route in canaries], int(PLANTED_EVERY)
+    )
+    assert {row["name"]: row["reach"] for row in found} == {
+        str(route): reach([(float(at), there) for at, there in planted.items()], float(now))
         for route, planted in canaries.items()
     }

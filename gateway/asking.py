@@ -1,0 +1,59 @@
+"""Asking the store of a configuration, for `check --store`. Nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from gateway.config import Loaded
+from gateway.config.memory_report import MemoryFindings
+from gateway.config.report import StoreFindings
+from gateway.core.canary import Remembered, expected
+from gateway.core.claim import StoreAway
+from gateway.flow.remembering import unrecognised
+from gateway.retaining import kept
+from gateway.store import durability
+from gateway.store.store import Store
+
+# Somebody waits at a terminal; looking through a long table takes a while.
+WITHIN = 60.0
+
+
+async def ask(dsn: str, loaded: Loaded) -> StoreFindings:
+    """What it says. Raises StoreAway, and ValueError for a DSN of no use."""
+    said = await durability.ask(dsn)
+    store = Store(
+        dsn,
+        keep_ids=loaded.keep_ids,
+        clock=time.monotonic,
+        on_error=lambda _: None,
+        on_statement=lambda *_: None,
+    )
+    try:
+        async with asyncio.timeout(WITHIN):
+            memory = await _memory(store, loaded)
+    except TimeoutError:
+        raise StoreAway(f"no answer within {WITHIN:.0f} s") from None
+    finally:
+        await store.stop()
+    return StoreFindings(said.version, said.risks, memory)
+
+
+async def _memory(store: Store, loaded: Loaded) -> MemoryFindings | None:
+    if not await store.retention.is_on_record():
+        return None
+    names = [route.name for route in loaded.routes]
+    memories = await store.retention.memories(names)
+    return MemoryFindings(
+        unrecognised=tuple(await unrecognised(store.retention, loaded.routes)),
+        shortened=tuple(await store.retention.shortened(names)),
+        memories={
+            one.route.name: Remembered(
+                retention=one.retention,
+                reach=memory.reach,
+                expected=expected(one.needed, memory.age),
+            )
+            for one in kept(loaded)
+            if (memory := memories.get(one.route.name)) is not None
+        },
+    )
