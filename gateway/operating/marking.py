@@ -13,6 +13,7 @@ from gateway.core.claim import State
 from gateway.core.durations import format_duration
 from gateway.operating.composing import Composer, NoKey
 from gateway.operating.formats import Row
+from gateway.operating.story import wrapped
 from gateway.operating.wording import several, visible
 from gateway.sources import Unusable
 from gateway.store.backfill import Processed
@@ -187,10 +188,10 @@ def as_text(tally: Tally, retention: timedelta, *, dry: bool) -> str:
         lines.append(("too old", f"{several(tally.too_old, 'row')}: claims are kept for {kept}"))
     if tally.unusable:
         lines.append(("unusable", several(tally.unusable, "row")))
-    shown = [f"{title:<12}{text}" for title, text in lines]
-    more = tally.unusable - len(tally.examples)
-    shown += [f"  {example}" for example in tally.examples]
-    return "\n".join([*shown, *([f"  and {more:,} more"] if more > 0 else [])])
+    lines += [("", example) for example in tally.examples]
+    if more := tally.unusable - len(tally.examples):
+        lines.append(("", f"and {more:,} more"))
+    return "\n".join(line for row in lines for line in wrapped(*row))
 
 
 def as_dict(tally: Tally, *, dry: bool) -> dict[str, Any]:

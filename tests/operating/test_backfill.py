@@ -131,11 +131,11 @@ async def test_rows_that_cannot_be_used_are_named_and_the_others_are_marked(
         "no time     1 row, kept from now on",
         "too old     1 row: claims are kept for 60d",
         "unusable    4 rows",
-        "  line 4: its time is in the future",
-        "  line 5: time '2026-08-25 09:30' is no certain time; write it as 2026-08-25T09:30:00Z,"
-        " with an offset, or as epoch seconds",
-        "  line 6: json:/event_id has no value that is an id",
-        "  and 1 more",
+        "            line 4: its time is in the future",
+        "            line 5: time '2026-08-25 09:30' is no certain time; write it as",
+        "            2026-08-25T09:30:00Z, with an offset, or as epoch seconds",
+        "            line 6: json:/event_id has no value that is an id",
+        "            and 1 more",
     ]
     assert await count(rows) == 1
 
