@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 
 from gateway import sources
-from gateway.config import Loaded
+from gateway.config import Loaded, hide_in
 from gateway.core.auditing import Against, Asked
 from gateway.core.durations import parse_duration
 from gateway.core.location import canonical
 from gateway.core.retention import parse_event_time
 from gateway.core.route import Route
 from gateway.operating import audit_report, meant, rows
+from gateway.operating.audit_list import read_list, waiting
 from gateway.operating.audit_summary import Report
-from gateway.operating.composing import Composer, NoKey
-from gateway.operating.ending import ask, end
-from gateway.operating.formats import Row
-from gateway.operating.rows import Source, SourceAway
+from gateway.operating.composing import Composer
+from gateway.operating.ending import ask
+from gateway.operating.rows import Source
 from gateway.operating.spool import Spool
 from gateway.operating.wording import stamp
 from gateway.options import ConfigOption, JsonOption
-from gateway.process import FOUND, STORE_AWAY
+from gateway.process import FOUND
 from gateway.sources import Unusable
 from gateway.store.audit import Answer, Found, Listing, Question, compare
 from gateway.store.operator import Desk
-
-# So many rows that cannot be used are named.
-EXAMPLES = 3
-
-
-@dataclass(slots=True)
-class Read:
-    """What became of the rows of a list."""
-
-    rows: int = 0
-    unusable: int = 0
-    examples: list[str] = field(default_factory=list)
 
 
 def audit(
@@ -128,8 +114,10 @@ def audit(
     with ExitStack() as stack:
         listing = stack.enter_context(Spool(Listing))
         findings = stack.enter_context(Spool(Found))
-        read = _read(source, composer, listing)
-        answer = ask(config, lambda desk: compare(desk, question, listing, findings.append))
+        show = not (as_json or as_csv)
+        read = read_list(source, composer, listing, show=show)
+        with waiting(show=show):
+            answer = ask(config, lambda desk: compare(desk, question, listing, findings.append))
         _require_overlap(answer)
         report = Report(
             route=found.name,
@@ -140,7 +128,7 @@ def audit(
             answer=answer,
             rows=read.rows,
             unusable=read.unusable,
-            examples=tuple(read.examples),
+            examples=hide_in(tuple(read.examples), loaded.hidden),
             sharing=_sharing(loaded, found),
             sample=sample,
             seed=question.seed,
@@ -186,42 +174,6 @@ def _moment(option: str, text: str | None, now: float) -> float | None:
             f"{option}: {text!r} is no time; write 2026-11-01T00:00:00Z, with Z or an offset, or"
             " 30d for so long ago"
         ) from None
-
-
-def _read(source: Source, composer: Composer, listing: Spool[Listing]) -> Read:
-    try:
-        return asyncio.run(_read_all(source, composer, listing))
-    except SourceAway as away:
-        end(STORE_AWAY, f"the database of --dsn cannot be asked: {away}")
-
-
-async def _read_all(source: Source, composer: Composer, listing: Spool[Listing]) -> Read:
-    read = Read()
-    async with rows.opened(source) as opened:
-        async for row in opened:
-            read.rows += 1
-            found = _listed(row, composer)
-            if isinstance(found, Listing):
-                listing.append(found)
-                continue
-            read.unusable += 1
-            if len(read.examples) < EXAMPLES:
-                read.examples.append(f"{source.unit} {row.number}: {found.why}")
-            if found.lacks_column:
-                raise Unusable(read.examples[-1])
-    if read.rows and read.unusable == read.rows:
-        raise Unusable(f"no row can be used; {read.examples[0]}")
-    return read
-
-
-def _listed(row: Row, composer: Composer) -> Listing | NoKey:
-    key = composer.compose(row)
-    if isinstance(key, NoKey):
-        return key
-    at = composer.time(row)
-    if isinstance(at, NoKey):
-        return at
-    return Listing(key.digest, key.event_id, at, row.number)
 
 
 def _require_overlap(answer: Answer) -> None:

@@ -31,14 +31,14 @@ class Audited:
         self._numbers: dict[str, int] = {}
 
     async def begin(self) -> None:
-        self.now = await self.sql.fetchval("select extract(epoch from now())::float8")
+        self.now = await self.sql.fetchval("select floor(extract(epoch from now()))::float8")
         await self.sql.execute("delete from dedup.routes")
         for number, route in enumerate(self.routes(), 1):
             self._numbers[route.name] = number
             await self.sql.execute(
-                "insert into dedup.routes (id, name, recipe, since, born) values"
-                " ($1, $2, $3, now() - interval '40 days', now() - interval '40 days')",
-                number, route.name, route.print,
+                "insert into dedup.routes (id, name, recipe, since, born)"
+                " values ($1, $2, $3, to_timestamp($4::float8), to_timestamp($4))",
+                number, route.name, route.print, self.now - 40 * DAY,
             )  # fmt: skip
 
     def configure(self, text: str) -> None:

@@ -1,0 +1,92 @@
+"""The rules of audits, each broken in one place."""
+
+from __future__ import annotations
+
+from scripts.edits import Edit
+
+SQL = "gateway/store/audit.sql"
+CORE = "gateway/core/auditing.py"
+STORE = "gateway/store/audit.py"
+_COMMAND = [
+    "tests/operating/test_audit.py",
+    "tests/operating/test_audit_keys.py",
+    "tests/operating/test_audit_windows.py",
+]
+TESTS_OF_AUDITS = {
+    SQL: ["tests/operating/test_audit_agreement.py", *_COMMAND],
+    CORE: ["tests/core/test_auditing.py"],
+    STORE: _COMMAND,
+}
+
+_DONE = "when c.state in ('d', 'D')                                   then 'matched'"
+EDITS_OF_AUDITS = [
+    Edit("audit: what is older than the memory is a leak", SQL,
+         "when c.key is null and e.last < $4::float8 ",
+         "when c.key is null and e.last < 0 * $4::float8 "),
+    Edit("audit: the memory begins a moment later", SQL,
+         "when c.key is null and e.last < $4::float8 ",
+         "when c.key is null and e.last <= $4::float8 "),
+    Edit("audit: the first row says whether an event is of the window", SQL,
+         "when e.last < $2::float8 ", "when e.first < $2::float8 "),
+    Edit("audit: an open claim is as good as a completed one", SQL,
+         _DONE, _DONE.replace("c.state in ('d', 'D')", "c.key is not null")),
+    Edit("audit: a doubtful success is none", SQL, _DONE, _DONE.replace(", 'D'", "")),
+    Edit("audit: what has no time is of the window", SQL,
+         "when e.last is null and not $7::bool ", "when e.last is null and $7::bool is null "),
+    Edit("audit: what was sent a moment ago had to arrive", SQL,
+         "when e.last > $5::float8 - $6::float8 ", "when e.last > $5::float8 + $6::float8 "),
+    Edit("audit: a provider's second attempt is a double", SQL,
+         "$1 = 'effects' and e.number > 1", "$1 <> '' and e.number > 1"),
+    Edit("audit: it takes three effects to make a double", SQL, "e.number > 1", "e.number > 2"),
+    Edit("audit: two events of one operation are a double", SQL,
+         "select key, event_id, count(*)::int8 as number",
+         "select key, event_id, (sum(count(*)) over (partition by key))::int8 as number"),
+    Edit("audit: effects after the window are doubles", SQL,
+         " and (e.first > $3) is not true", ""),
+    Edit("audit: what the inbox owes is a loss", SQL,
+         "when c.state not in ('d', 'D') ", "when c.state in ('c', 'C') "),
+    Edit("audit: what was dropped is a loss", SQL, "when c.action = 'drop' ", "when false "),
+    Edit("audit: the first thing that an operator did counts", SQL,
+         "order by a.id desc", "order by a.id"),
+    Edit("audit: what was done to a batch was not done to its events", SQL,
+         "where a.key = any (array[c.key, i.entry])", "where a.key = c.key"),
+    Edit("audit: a claim at the edge of the list is a loss", SQL,
+         "when c.near or c.ended > $3 - $4 ", "when c.ended > $3 - $4 "),
+    Edit("audit: a claim that ended at the edge of the list is a loss", SQL,
+         "when c.near or c.ended > $3 - $4 ", "when c.near "),
+    Edit("audit: a later attempt is as quick as a first one", SQL,
+         "then 3600 else 0 end", "then 0 else 0 end"),
+    Edit("audit: an entry does not say when it was delivered", SQL,
+         "extract(epoch from e.settled))::float8 as ended", "0)::float8 as ended"),
+    Edit("audit: claims of other routes are losses of this one", SQL,
+         "where c.route = $5::int2\n", "where $5::int2 > 0\n"),
+    Edit("audit: claims of all times are judged", SQL,
+         "           and c.first_seen between $2 and $3\n", ""),
+    Edit("audit: canaries are events", SQL,
+         "           and not exists (select from dedup.canaries k where k.key = c.key)) as c",
+         "           ) as c"),
+    Edit("audit: canaries count among claims", SQL,
+         "   and not exists (select from dedup.canaries k where k.key = c.key);", "   ;"),
+    Edit("audit: every double was announced", SQL,
+         "e.is_double and e.state in ('C', 'R', 'S', 'D')", "e.is_double"),
+    Edit("audit: a sample is the same for every seed", SQL, "$3::int8)", "0 * $3::int8)"),
+    Edit("audit: a sample is drawn anew each time", SQL,
+         "uuid_hash_extended(f.key, $3::int8)", "random() + 0 * $3::int8"),
+    Edit("audit: a purge leaves the memory as it was", SQL,
+         "max(p.cut_off))::float8", "max(null::timestamptz))::float8"),
+    Edit("audit: a later attempt was over at once", CORE,
+         "claim.first_seen if claim.attempt == 1 else claim.first_seen + UNSAID",
+         "claim.first_seen"),
+    Edit("audit: a changed key has the memory of the old one", CORE,
+         "        known = of.since\n", "        pass\n"),
+    Edit("audit: a claim from before the route does not count", CORE,
+         "(of.born, of.since, of.oldest)", "(of.born, of.since)"),
+    Edit("audit: the window goes on after the audit began", CORE, "min(until, began)", "until"),
+    Edit("audit: a query goes no further than its last row", CORE,
+         "asked.complete or listed.last is None", "listed.last is None"),
+    Edit("audit: a long lease makes no longer edge", CORE, "max(EDGE, lease)", "EDGE"),
+    Edit("audit: a partial list loses claims", STORE,
+         "if not question.partial:", "if question is not None:"),
+    Edit("audit: a key that is not on record goes unnoticed", STORE,
+         'same_key=row["recipe"] == question.print', "same_key=True"),
+]  # fmt: skip
