@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -35,7 +36,7 @@ def write(tmp_path: Path, database: str) -> Write:
     return written
 
 
-def orders(**more: object) -> settings.Settings:
+def orders(**more: Any) -> settings.Settings:
     """A floor of 33 days."""
     return settings.route("orders", 3000, **more)
 
