@@ -84,6 +84,12 @@ class Batch(NamedTuple):
         return by_key
 
     @property
+    def differing(self) -> int:
+        """How many of them have the id of another, and another body: the key is wrong, perhaps."""
+        parts = {item.part for item in self.items if item.part is not None}
+        return len(parts) - len({part.key.digest for part in parts})
+
+    @property
     def unkeyed(self) -> int:
         """How many items have no usable id."""
         return sum(item.part is None for item in self.items)
@@ -168,20 +174,22 @@ def read(
 
 
 def with_only(reading: Reading, batch: Batch, kept: Collection[bytes]) -> Delivery | None:
-    """The delivery with the items of these keys, once each, and those without an id.
+    """The delivery with the items of these keys, each body once, and those without an id.
 
     None where it is not in plain UTF-8: what is left of it had to be in the encoding of the whole.
     """
     text = reading.json_text()
     if text is None or not is_plain(reading.json_body()):
         return None
-    seen: set[bytes] = set()
+    seen: set[tuple[bytes, int]] = set()
     stay: set[Span] = set()
     for item in batch.items:
         if item.part is None:
             stay.add(item.span)
-        elif item.part.key.digest in kept and item.part.key.digest not in seen:
-            seen.add(item.part.key.digest)
+            continue
+        one = (item.part.key.digest, item.part.fingerprint)
+        if one[0] in kept and one not in seen:
+            seen.add(one)
             stay.add(item.span)
     delivery = reading.delivery
     lines = tuple(line for line in delivery.headers if line[0].lower() not in _OF_THE_WHOLE)

@@ -65,7 +65,11 @@ class Notes:
             return self._greeting(known, reading)
         if delivery.method not in self._route.methods or self._route.pass_through is not None:
             return None
-        return events.read(reading, self._route, dice())
+        found = events.read(reading, self._route, dice())
+        if isinstance(found, Event) and found.batch is not None:
+            for _ in range(found.batch.differing):
+                self.mismatch(found)
+        return found
 
     def _greeting(self, known: Handshake, reading: Reading) -> Greeted | None:
         route = self._route

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -62,6 +63,17 @@ async def test_the_same_item_with_other_bytes_is_counted_once_for_each(filtering
     await bring(filtering, *changed, {"id": "c", "n": 0}, "d")
     assert filtering.counted["mismatch"] == 2
     assert sent(filtering)[-1] == ["d"]
+
+
+async def test_items_of_one_id_with_other_bodies_in_one_batch_are_counted_and_none_is_dropped(
+    filtering: World,
+) -> None:
+    """One claim has them all, and yet they are no repeats: more likely the key is wrong."""
+    alike, differs = {"id": "a", "n": 0}, {"id": "a", "n": other("a")}
+    await bring(filtering, "seen")
+    await bring(filtering, "seen", alike, differs, alike)
+    assert filtering.counted["mismatch"] == 1
+    assert json.loads(filtering.consumer.received[-1].body) == [alike, differs]
 
 
 async def test_other_bytes_are_counted_once_however_often_their_batch_asks(
