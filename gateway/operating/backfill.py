@@ -114,9 +114,9 @@ def _run(run: Run) -> int:
         end(STORE_AWAY, f"the database of --dsn cannot be asked: {away}; then run it again")
     finally:  # Ctrl-C, or a store that went away: what was done is done
         if tally.rows and sys.exc_info()[0] is not None:
-            _show(run, tally)
+            _show(run, tally, ended=False)
     if earlier is None:
-        _show(run, tally)
+        _show(run, tally, ended=True)
     else:
         _show_ended(run, earlier)
     return FOUND if tally.unusable else 0
@@ -142,10 +142,10 @@ async def _mark(desk: Desk, run: Run, composer: Composer, tally: Tally) -> Earli
         await store.begin(name, run.by, tally.before)
     try:
         async with rows.opened(run.source) as opened:
-            with _bar(run, opened) as told:
+            with _bar(run, opened, tally) as told:
                 await Marking(composer, terms, tally).run(opened, mark, told)
     except Locked as error:
-        end(FOUND, f"others hold some of these events: {error}; run it again, and it goes on")
+        end(FOUND, f"others hold some of these events: {error}; run it again")
     return None
 
 
@@ -177,17 +177,17 @@ def _retention(loaded: Loaded, route: Route) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-def _show(run: Run, tally: Tally) -> None:
+def _show(run: Run, tally: Tally, *, ended: bool) -> None:
     dry = run.by is None
     if run.as_json:
-        say_json({"route": run.route.name, **as_dict(tally, dry=dry)})
+        say_json({"route": run.route.name, **as_dict(tally, dry=dry, ended=ended)})
     else:
-        say(as_text(tally, run.retention, dry=dry))
+        say(as_text(tally, run.retention, dry=dry, ended=ended))
 
 
 def _show_ended(run: Run, earlier: Earlier) -> None:
     if run.as_json:
-        _show(run, Tally(before=earlier.rows))
+        _show(run, Tally(before=earlier.rows), ended=True)
         return
     when = stamp(earlier.ended or 0.0)
     say(
@@ -197,16 +197,22 @@ def _show_ended(run: Run, earlier: Earlier) -> None:
 
 
 @contextmanager
-def _bar(run: Run, opened: Rows) -> Iterator[Callable[[], None]]:
+def _bar(run: Run, opened: Rows, tally: Tally) -> Iterator[Callable[[], None]]:
     """Only for a person who looks on; moves when it is called."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("backfill"),
         BarColumn(),
+        TextColumn("{task.description}"),
         TaskProgressColumn(),
         TimeRemainingColumn(),
     )
     hidden = run.as_json or not sys.stderr.isatty()
     console = Console(stderr=True, highlight=False)
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("backfill", total=opened.size)
-        yield lambda: bar.update(task, completed=opened.position())
+        task = bar.add_task("", total=opened.size)
+
+        def told() -> None:
+            rows = several(tally.before + tally.rows, "row")
+            bar.update(task, completed=opened.position(), description=rows)
+
+        yield told

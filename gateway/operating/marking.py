@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
@@ -168,39 +168,48 @@ class Marking:
             pending.examples.append(f"{self._terms.unit} {row.number}: {visible(why)}")
 
 
-def as_text(tally: Tally, retention: timedelta, *, dry: bool) -> str:
+def as_text(tally: Tally, retention: timedelta, *, dry: bool, ended: bool) -> str:
     """What was done, or would be, and what was not and why."""
+    rows = [*_done(tally, "would mark" if dry else "marked"), *_not_done(tally, retention)]
+    if not ended:
+        rows.append(("broken off", "the same command does the rest"))
+    return "\n".join(line for row in rows for line in wrapped(*row))
+
+
+def _done(tally: Tally, title: str) -> Iterator[tuple[str, str]]:
     counted = tally.outcomes.distinct()
     marked = counted.pop(None, 0)
-    lines = [("would mark" if dry else "marked", several(marked, "event"))]
+    yield title, several(marked, "event")
     if tally.before:
-        lines.append(("before", f"{several(tally.before, 'row')}, by an earlier run"))
+        yield "before", f"{several(tally.before, 'row')}, by an earlier run"
     if there := counted.total():
         states = ", ".join(f"{number:,} {state}" for state, number in counted.most_common())
-        lines.append(("there", f"{there:,} had a claim, which stays as it is: {states}"))
+        yield "there", f"{there:,} had a claim, which stays as it is: {states}"
     if repeated := tally.keyed - marked - there:
-        lines.append(("repeated", f"{several(repeated, 'row')} of an event that came before"))
+        yield "repeated", f"{several(repeated, 'row')} of an event that came before"
     if tally.untimed:
-        when = f"{several(tally.untimed, 'row')}, kept from now on"
-        lines.append(("no time", when))
+        yield "no time", f"{several(tally.untimed, 'row')}, kept from now on"
+
+
+def _not_done(tally: Tally, retention: timedelta) -> Iterator[tuple[str, str]]:
     if tally.too_old:
         kept = format_duration(retention)
-        lines.append(("too old", f"{several(tally.too_old, 'row')}: claims are kept for {kept}"))
+        yield "too old", f"{several(tally.too_old, 'row')}: claims are kept for {kept}"
     if tally.unusable:
-        lines.append(("unusable", several(tally.unusable, "row")))
-    lines += [("", example) for example in tally.examples]
+        yield "unusable", several(tally.unusable, "row")
+        yield from (("", example) for example in tally.examples)
     if more := tally.unusable - len(tally.examples):
-        lines.append(("", f"and {more:,} more"))
-    return "\n".join(line for row in lines for line in wrapped(*row))
+        yield "", f"and {more:,} more"
 
 
-def as_dict(tally: Tally, *, dry: bool) -> dict[str, Any]:
+def as_dict(tally: Tally, *, dry: bool, ended: bool) -> dict[str, Any]:
     """The same as JSON has it."""
     counted = tally.outcomes.distinct()
     marked = counted.pop(None, 0)
     return {
         "action": "backfill",
         "dry_run": dry,
+        "ended": ended,
         "rows": tally.rows,
         "rows_before": tally.before,
         "marked": marked,
