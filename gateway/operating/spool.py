@@ -9,6 +9,7 @@ from __future__ import annotations
 import marshal
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -39,7 +40,11 @@ class Spool(Generic[Row]):
         self._rows += 1
 
     def __iter__(self) -> Iterator[Row]:
-        self._file.seek(0)
+        """Raises Unusable."""
+        try:
+            self._file.seek(0)  # writes what is left
+        except OSError as error:
+            raise _unusable(error) from None
         for _ in range(self._rows):
             yield self._row(*marshal.load(self._file))
 
@@ -52,7 +57,8 @@ class Spool(Generic[Row]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        with suppress(OSError):  # of what could not be written, which was told before
+            self._file.close()
 
 
 def _unusable(error: OSError) -> Unusable:
