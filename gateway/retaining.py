@@ -25,8 +25,8 @@ class Retaining:
         self._remembering = Remembering(store, who, clock, jitter)
         self._purger = Purger(store, metrics, who, clock, dice, jitter)
         metrics.gauges.watch_memory(
-            memories=lambda: self._remembering.memories,
-            last_purge=lambda: self._remembering.last_purge,
+            memories=lambda: None if store.is_away else self._remembering.memories,
+            last_purge=lambda: None if store.is_away else self._remembering.last_purge,
         )
 
     def use(self, loaded: Loaded) -> None:

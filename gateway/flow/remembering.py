@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -123,6 +124,7 @@ class Remembering:
         self._jitter = jitter
         self._kept: tuple[Kept, ...] = ()
         self._is_registered = False
+        self._is_used = asyncio.Event()
         self._began: dict[str, float] = {}
         """When the oldest canary was planted that was ever seen; monotonic seconds."""
         self.memories: Mapping[str, Remembered] | None = None
@@ -134,6 +136,7 @@ class Remembering:
         """The routes of the configuration in force."""
         self._kept = tuple(kept)
         self._is_registered = False
+        self._is_used.set()
 
     async def look_once(self) -> bool:
         """Do what is due; whether the store told."""
@@ -160,10 +163,13 @@ class Remembering:
         return True
 
     async def watch(self) -> None:
-        """Forever."""
+        """Forever; a configuration that is put in force is looked after at once."""
         while True:
+            self._is_used.clear()
             await self.look_once()
-            await asyncio.sleep(LOOK_EVERY * (1 - 0.5 * self._jitter()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY * (1 - 0.5 * self._jitter())):
+                    await self._is_used.wait()
 
     async def _register(self, kept: Sequence[Kept]) -> None:
         recipes = {one.route.name: one.route.print for one in kept}

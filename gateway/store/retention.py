@@ -24,6 +24,11 @@ class Retention:
         self._sessions = sessions
         self._statements = read("retention.sql")
 
+    @property
+    def is_away(self) -> bool:
+        """As everybody else's latest statements found it."""
+        return self._sessions.away_since is not None
+
     async def is_on_record(self) -> bool:
         """Whether the schema has any of this."""
         ((on_record,),) = await self._ask("on_record")

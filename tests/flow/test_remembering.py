@@ -145,6 +145,20 @@ async def test_a_reload_while_retentions_are_registered_has_its_own_registered_t
     assert remembering.memories == {}
 
 
+async def test_a_configuration_that_is_put_in_force_is_looked_after_at_once(
+    book: Book, remembering: Remembering
+) -> None:
+    watch = asyncio.ensure_future(remembering.watch())
+    async with asyncio.timeout(5):
+        while book.registered != ["orders"]:
+            await asyncio.sleep(0)
+        remembering.use([kept("bills")])
+        while book.registered != ["orders", "bills"]:
+            await asyncio.sleep(0)
+    watch.cancel()
+    await asyncio.gather(watch, return_exceptions=True)
+
+
 async def test_a_memory_has_to_reach_as_far_as_this_process_has_seen_it_reach(
     book: Book, remembering: Remembering, clock: Clock
 ) -> None:
