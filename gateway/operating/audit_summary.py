@@ -165,7 +165,7 @@ _LISTED_ASIDE = {
     Standing.AFTER: "after the window",
     Standing.EDGE: "without a claim, sent less than {edge} before the audit",
     Standing.UNFINISHED: (
-        "with an effect, and a claim that is not completed: the next delivery is forwarded"
+        "with an effect, and a claim that is not completed: it is forwarded once more"
     ),
 }
 _CLAIMS_ASIDE = {

@@ -76,8 +76,8 @@ double      2 events have two effects or more, 1 of them announced
 
 aside       1 event without a claim, older than the memory, which begins
             THEN
-            1 event with an effect, and a claim that is not completed: the next
-            delivery is forwarded
+            1 event with an effect, and a claim that is not completed: it is
+            forwarded once more
             1 claim undecided: open, or owed by the inbox
             1 claim of events that an operator dropped
             1 claim made after the window: write --until if the list goes
