@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from gateway import sources
-from gateway.config import Dsn, Loaded
+from gateway.config import Dsn, Loaded, hide_in
 from gateway.core.claim import State
 from gateway.core.keying import digest
 from gateway.core.route import Route
@@ -30,6 +30,7 @@ from gateway.operating.wording import several, stamp, visible
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND, STORE_AWAY
 from gateway.retaining import kept
+from gateway.sources import Unusable
 from gateway.store.backfill import Backfill, Earlier, Processed, Target
 from gateway.store.operator import By, Desk, Locked
 
@@ -48,6 +49,8 @@ class Run:
     retention: timedelta
     """How long the store keeps claims of this route."""
     keep_ids: bool
+    hidden: Mapping[str, str]
+    """What not to show, and what to show in its place."""
     source: Source
     by: By | None
     """None for one that only counts."""
@@ -96,6 +99,7 @@ def backfill(
         found,
         _retention(loaded, found),
         loaded.keep_ids,
+        loaded.hidden,
         source,
         by=None if dry_run else meant.by(by, reason),
         from_start=from_start,
@@ -112,6 +116,8 @@ def _run(run: Run) -> int:
         earlier = ask(run.config, lambda desk: _mark(desk, run, composer, tally))
     except SourceAway as away:
         end(STORE_AWAY, f"the database of --dsn cannot be asked: {away}; then run it again")
+    except Unusable as error:
+        raise Unusable(hide_in(str(error), run.hidden)) from None
     finally:  # Ctrl-C, or a store that went away: what was done is done
         if tally.rows and sys.exc_info()[0] is not None:
             _show(run, tally, ended=False)
@@ -180,9 +186,10 @@ def _retention(loaded: Loaded, route: Route) -> timedelta:
 def _show(run: Run, tally: Tally, *, ended: bool) -> None:
     dry = run.by is None
     if run.as_json:
-        say_json({"route": run.route.name, **as_dict(tally, dry=dry, ended=ended)})
+        made = {"route": run.route.name, **as_dict(tally, dry=dry, ended=ended)}
+        say_json(hide_in(made, run.hidden))
     else:
-        say(as_text(tally, run.retention, dry=dry, ended=ended))
+        say(hide_in(as_text(tally, run.retention, dry=dry, ended=ended), run.hidden))
 
 
 def _show_ended(run: Run, earlier: Earlier) -> None:

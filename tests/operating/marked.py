@@ -18,6 +18,11 @@ def listed(path: Path, ids: Iterable[object], ago: float = 3600.0) -> str:
     return str(path)
 
 
+def rewritten(path: Path, old: str | None, new: str) -> None:
+    """With that in place of it; or of everything."""
+    path.write_text(new if old is None else path.read_text().replace(old, new))
+
+
 async def serve(file: Path, rows: Rows) -> None:
     """As if a gateway had served its first route with this configuration."""
     (route, *_) = load(file, env={}, variables_required=False).routes

@@ -13,7 +13,7 @@ from asyncpg.pgproto.pgproto import UUID
 from gateway.operating import marking
 from gateway.store.operator import Desk
 from tests.operating.lines import WHO, refused, run, told
-from tests.operating.marked import listed, serve
+from tests.operating.marked import listed, rewritten, serve
 from tests.operating.rows import Rows, key_of, known
 
 pytestmark = pytest.mark.usefixtures("file", "at")
@@ -215,6 +215,20 @@ async def test_a_marked_event_is_let_through_like_any_other_that_is_completed(te
     await run("claims", "release", "evt_1", "--route", "orders", *WHO, "--yes")
     shown = (await told("claims", "show", "evt_1", "--route", "orders"))["claim"]
     assert (shown["state"], shown["doubtful"], shown["backfilled"]) == ("released", True, False)
+
+
+async def test_what_came_out_of_a_variable_is_not_shown(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SALT", "sesame")
+    rewritten(file, "event_id: json:/event_id", 'event_id: "json:/${SALT}/id"')
+    source = tmp_path / "a.jsonl"
+    for lines in ('{"x":1}\n', '{"id":7}\n{"x":1}\n', '{"id":""}\n'):
+        rewritten(source, None, lines)
+        ended = await run(*ORDERS, str(source), *WHO)
+        assert ended.exit_code in (1, 2)
+        assert "json:/${SALT}/id" in ended.output
+        assert "sesame" not in ended.output
 
 
 async def test_a_route_that_is_not_there_is_told() -> None:

@@ -12,8 +12,8 @@ from asyncpg.pgproto.pgproto import UUID
 
 from gateway.operating import marking
 from tests.operating.lines import WHO, run, told
-from tests.operating.marked import listed, serve
-from tests.operating.rows import FILE, Rows, key_of
+from tests.operating.marked import listed, rewritten, serve
+from tests.operating.rows import Rows, key_of
 from tests.rig.deadline import eventually
 
 pytestmark = pytest.mark.usefixtures("file", "at")
@@ -26,12 +26,6 @@ async def served(file: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Non
     """By gateways with this configuration; and small batches."""
     monkeypatch.setattr(marking, "BATCH", 3)
     await serve(file, rows)
-
-
-def scoped(file: Path) -> None:
-    """The same route with other keys."""
-    id_ = "event_id: json:/event_id"
-    file.write_text(FILE.replace(id_, f"{id_}\n    scope: x"))
 
 
 async def marked(rows: Rows) -> set[str]:
@@ -111,7 +105,8 @@ async def test_a_file_is_another_one_for_another_route_or_another_key(
     source = listed(tmp_path / "a.csv", IDS)
     await run(*ORDERS, source, *WHO)
     assert (await told("backfill", "--route", "mails", source, *WHO))["marked"] == 10
-    scoped(file)
+    id_ = "event_id: json:/event_id"
+    rewritten(file, id_, f"{id_}\n    scope: x")
     assert (await told(*ORDERS, source, *WHO))["marked"] == 10
 
 
@@ -151,3 +146,26 @@ async def test_a_killed_one_goes_on_and_marks_each_event_once(
     assert (said["rows_before"], said["marked"]) == (done, 40_000 - done)
     assert await rows.sql.fetchval("select count(*) from dedup.claims") == 40_000
     assert await rows.sql.fetchval("select sum(marked) from dedup.backfills") == 40_000
+
+
+async def test_a_store_that_goes_away_meanwhile_is_told_and_the_rest_is_done_later(
+    rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marking, "BATCH", 100)
+    source = listed(tmp_path / "a.csv", (f"evt_{n}" for n in range(20_000)))
+    going = asyncio.ensure_future(run(*ORDERS, source, *WHO))
+
+    async def some() -> bool:
+        return bool(await rows.sql.fetchval("select sum(rows) > 0 from dedup.backfills"))
+
+    await eventually(some, within=60, what="a batch")
+    await rows.sql.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and query like '%marked%' and pid <> pg_backend_pid()"
+    )
+    ended = await going
+    assert ended.exit_code == 3, ended.output
+    assert "broken off" in ended.stdout
+    monkeypatch.setattr(marking, "BATCH", 5000)
+    assert (await run(*ORDERS, source, *WHO)).exit_code == 0
+    assert len(await marked(rows)) == 20_000
