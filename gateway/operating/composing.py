@@ -85,7 +85,7 @@ class Composer:
     @property
     def wanted(self) -> str:
         """The columns that a row has to have, for people."""
-        return " or ".join(_wanted(plan) for plan in self._plans)
+        return ", or else ".join(dict.fromkeys(map(_wanted, self._plans)))
 
     def compose(self, row: Row) -> EventKey | NoKey:
         """The key of the event that a row is about."""

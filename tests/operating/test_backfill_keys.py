@@ -216,3 +216,13 @@ def test_times_and_types_may_be_named_by_their_places() -> None:
     assert Composer(made).time(row) == 1787650200.0
     assert Composer(made).type(row) == "paid"
     assert describe(parse_location("json:/k")) in row.values
+
+
+def test_where_lone_events_and_items_have_ids_elsewhere_either_will_do() -> None:
+    policy = BatchPolicy(((),), (parse_location("json:/event"),), None, None, OnMixed.WHOLE)
+    made = replace(route(["json:/id"], ["literal:s"], []), batch=policy)
+    assert key(made, json__id="7") == key(made, json__event="7") == key(made, id="7")
+    assert key(made, x="7") == (
+        "json:/id is in no column; write a column 'json:/id' or 'id', or else a column"
+        " 'json:/event' or 'id'"
+    )
