@@ -20,6 +20,7 @@ from pathlib import Path
 
 from scripts.edits import EDITS, TESTS, Edit
 from scripts.edits_of_audits import EDITS_OF_AUDITS, TESTS_OF_AUDITS
+from scripts.edits_of_backfills import EDITS_OF_BACKFILLS, TESTS_OF_BACKFILLS
 from scripts.edits_of_batches import EDITS_OF_BATCHES
 from scripts.edits_of_signatures import EDITS_OF_SIGNATURES, TESTS_OF_SIGNATURES
 
@@ -38,7 +39,7 @@ TIME_LIMIT = 300
 
 
 def main(wanted: str) -> int:
-    every = [*EDITS, *EDITS_OF_BATCHES, *EDITS_OF_SIGNATURES, *EDITS_OF_AUDITS]
+    every = [*EDITS, *EDITS_OF_BATCHES, *EDITS_OF_SIGNATURES, *EDITS_OF_AUDITS, *EDITS_OF_BACKFILLS]
     edits = [edit for edit in every if wanted in edit.name]
     misfits = [
         edit for edit in edits if (ROOT / edit.file).read_text().count(edit.old) != edit.times
@@ -71,7 +72,10 @@ def caught_by(edit: Edit | None, file: str) -> list[str]:
         if edit:
             broken = Path(place) / edit.file
             broken.write_text(broken.read_text().replace(edit.old, edit.new))
-        return failures(Path(place), {**TESTS, **TESTS_OF_SIGNATURES, **TESTS_OF_AUDITS}[file])
+        return failures(
+            Path(place),
+            {**TESTS, **TESTS_OF_SIGNATURES, **TESTS_OF_AUDITS, **TESTS_OF_BACKFILLS}[file],
+        )
 
 
 def failures(place: Path, tests: list[str]) -> list[str]:
