@@ -64,6 +64,8 @@ Found = list[tuple[Item, Arrival]]
 class _Course:
     """What a batch has met on its way so far, and what was counted of that."""
 
+    event: Event
+    """Under the token that it has now."""
     live: bool = False
     """Some of it was busy."""
     took_over: bool = False
@@ -93,7 +95,21 @@ class Batches:
 
     async def arrive(self, event: Event, give_up: float) -> Met | Taken | Loose | None:
         """Ask until it is decided, or too late: monotonic seconds. Raises StoreAway."""
-        wait, course, asked = POLL_FIRST, _Course(), event
+        course = _Course(event)
+        try:
+            return await self._until_decided(course, give_up)
+        except StoreAway as away:
+            if not away.undecided or course.event.token == event.token:
+                raise
+            # Whoever called would give back what has the token that the delivery came with.
+            ending = course.event.ending(self._route, Ending.RELEASE)
+            lease_end = self._clock() + self._route.lease
+            self._shared.recorder.withdraw(ending, lease_end=lease_end)
+            raise StoreAway(str(away)) from None
+
+    async def _until_decided(self, course: _Course, give_up: float) -> Met | Taken | Loose | None:
+        wait, event = POLL_FIRST, course.event
+        asked = event
         while True:
             lease_end = self._clock() + self._route.lease
             found = await self._ask(asked, course)
@@ -102,7 +118,9 @@ class Batches:
             held = _held(found)
             if not held:
                 return await self._decided(event, found, lease_end, course)
-            await self._give_back(event, found, lease_end)
+            if await self._give_back(event, found, lease_end):
+                # A copy of that may reach the server late: nothing that is won from now on fits it.
+                event = course.event = event._replace(token=self._shared.dice())
             asked, course.live = event.of(held), True
             if self._clock() + wait > give_up:
                 return None
@@ -130,17 +148,18 @@ class Batches:
         except StoreAway as away:
             raise StoreAway(str(away), undecided=True) from None
 
-    async def _give_back(self, event: Event, found: Found, lease_end: float) -> None:
-        """Raises StoreAway; then it goes on in the background."""
+    async def _give_back(self, event: Event, found: Found, lease_end: float) -> bool:
+        """Whether there was any. Raises StoreAway; then it goes on in the background."""
         won = {item for item, arrival in found if isinstance(arrival, Won)}
         if not won:
-            return
+            return False
         ending = event.of(won).ending(self._route, Ending.RELEASE)
         try:
             await self._shared.claims.settle(ending)
         except StoreAway as away:
             self._shared.recorder.record_later(ending, lease_end)
             raise StoreAway(str(away)) from None
+        return True
 
     async def _decided(
         self, event: Event, found: Found, lease_end: float, course: _Course

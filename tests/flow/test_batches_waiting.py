@@ -10,7 +10,7 @@ import pytest
 
 from gateway.core.answer import Answered, Busy, Duplicate, Reason, Rejected, Verdict
 from gateway.core.batch import key_of
-from gateway.core.claim import Arrival, Ask, Ending, Settlement, State, StoreAway, Won
+from gateway.core.claim import Arrival, Ask, Ending, Settled, Settlement, State, StoreAway, Won
 from gateway.core.event import Part
 from gateway.core.outcome import Outcome
 from gateway.core.retention import Shape
@@ -22,6 +22,18 @@ from tests.flow.world import LEASE, MakeWorld, World, answered
 from tests.rig.deadline import eventually
 
 CLAIMED, RELEASED, COMPLETED = State.CLAIMED, State.RELEASED, State.COMPLETED
+
+
+class Recording(Shop):
+    """Knows what was settled."""
+
+    def __init__(self, claims: MemoryClaims) -> None:
+        super().__init__(claims)
+        self.settled: list[Settlement] = []
+
+    async def settle(self, settlement: Settlement) -> Settled:
+        self.settled.append(settlement)
+        return await super().settle(settlement)
 
 
 @pytest.fixture
@@ -53,6 +65,26 @@ async def test_while_a_batch_waits_it_holds_nothing(world: World) -> None:
     assert answered(await waiting).verdict is Verdict.FIRST
     assert sent(world)[-1] == ["c"]
     assert not world.consumer.last.marked
+
+
+async def test_a_give_back_that_comes_once_more_frees_nothing_that_was_won_after_it(
+    make_world: MakeWorld,
+) -> None:
+    """Its connection broke, so it was sent again; and then the first one came through, late."""
+    shop = Recording(MemoryClaims())
+    world = make_world(batch=FILTER, promise=None, shop=shop)
+    gate = Gate(says(200))
+    world.consumer.answers(gate)
+    token = await hold(world, "b")
+    waiting = bringing(world, "a", "b")
+    await eventually(lambda: shop.settled, within=4)
+    await end(world, token, Ending.RELEASE, "b")
+    await gate.reached.wait()
+    for late in list(shop.settled):
+        await shop.claims.settle(late)
+    assert states(world, "a", "b") == [CLAIMED, CLAIMED]
+    gate.open()
+    assert answered(await waiting).verdict is Verdict.FIRST
 
 
 async def test_a_batch_that_waits_asks_for_what_was_busy_and_leaves_the_rest_alone(
