@@ -24,11 +24,14 @@ from gateway.core.event import Delivery, EventKey, Part
 from gateway.core.fingerprint import fingerprint
 from gateway.core.keying import Conflicting, Missing, Reading, Recipe, digest
 from gateway.core.location import Location
-from gateway.core.spans import Pointer, Series, Span
+from gateway.core.spans import Pointer, Series, Span, Steps
 
 # Providers send 5,000 at most. Each is a row of one statement, and a forger's body could have a
 # million.
 MOST_ITEMS = 10_000
+# Values that are stepped over to find the items, and again for what their fingerprints leave out:
+# these take a quarter of a second.
+MOST_STEPS = 100_000
 # Of a list of plain texts or numbers, an item to so many commas: such items have hardly anything to
 # read. Of objects there is a brace to each, and more commas than this in the usual ones.
 COMMAS = 8
@@ -137,6 +140,9 @@ def seen_together(seen: Collection[Seen]) -> Seen:
     )
 
 
+_TOO_MANY = Missing(f"a batch of more than {MOST_ITEMS} items")
+
+
 def weight(body: bytes) -> int:
     """Roughly how many items a JSON body has, without parsing it: too many rather than too few."""
     return max(body.count(b"{"), body.count(b",") // COMMAS)
@@ -155,15 +161,9 @@ def read(
     text = reading.json_text()
     if text is None:
         return None
-    try:
-        lists = _apart(one for pointer in policy.items for one in spans.series(text, pointer))
-        if not lists:
-            return None
-        spans.check_around(text, lists)
-    except spans.Unreadable:
-        return None
-    if sum(len(one.elements) for one in lists) > MOST_ITEMS:
-        return Missing(f"a batch of more than {MOST_ITEMS} items")
+    lists = _lists(text, policy)
+    if not isinstance(lists, tuple):
+        return lists
     found = _items(reading, text, lists, policy, scope, per_attempt)
     if isinstance(found, Conflicting):
         return found
@@ -171,6 +171,22 @@ def read(
         return None
     found += [Item(None, None, None, span) for span in _without_list(text, policy, lists)]
     return Batch(tuple(found), lists)
+
+
+def _lists(text: str, policy: BatchPolicy) -> tuple[Series, ...] | Missing | None:
+    steps = Steps(MOST_STEPS)
+    try:
+        lists = _apart(
+            one for pointer in policy.items for one in spans.series(text, pointer, steps)
+        )
+        if not lists:
+            return None
+        spans.check_around(text, lists)
+    except spans.TooMany:
+        return _TOO_MANY
+    except spans.Unreadable:
+        return None
+    return _TOO_MANY if sum(len(one.elements) for one in lists) > MOST_ITEMS else lists
 
 
 def with_only(reading: Reading, batch: Batch, kept: Collection[bytes]) -> Delivery | None:
@@ -228,7 +244,9 @@ def _without_list(text: str, policy: BatchPolicy, lists: Collection[Series]) -> 
     found = sorted(one.inside for one in lists)
     starts = [inside.start for inside in found]
     end = 0
-    for span in sorted({span for pointer in walked for span in spans.values(text, pointer)}):
+    # None of these walks steps over more than the one that found the lists.
+    there = {span for one in walked for span in spans.values(text, one, Steps(MOST_STEPS))}
+    for span in sorted(there):
         first = bisect_left(starts, span.start)
         has_one = first < len(starts) and starts[first] <= span.end
         is_inside = first > 0 and found[first - 1].end >= span.end
@@ -246,8 +264,9 @@ def _items(
     per_attempt: Collection[Pointer],
 ) -> list[Item] | Conflicting:
     found: list[Item] = []
+    steps = Steps(MOST_STEPS)  # all of them together: there may be ten thousand large ones
     for span in (span for one in lists for span in one.elements):
-        item = _item(reading, text, span, policy, scope, per_attempt)
+        item = _item(reading, text, span, policy, scope, per_attempt, steps)
         if isinstance(item, Conflicting):
             return item
         found.append(item)
@@ -261,6 +280,7 @@ def _item(
     policy: BatchPolicy,
     scope: list[str],
     per_attempt: Collection[Pointer],
+    steps: Steps,
 ) -> Item | Conflicting:
     body = bytes_of(text[span.start : span.end])
     item = reading.of(body)
@@ -270,7 +290,7 @@ def _item(
     part = None
     if isinstance(values, list):
         key = EventKey(digest(scope, values), ",".join(values))
-        part = Part(key, fingerprint(body, per_attempt))
+        part = Part(key, fingerprint(body, per_attempt, steps))
     kind, time = policy.event_type, policy.event_time
     return Item(
         part,

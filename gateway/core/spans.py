@@ -17,6 +17,8 @@ from typing import NamedTuple, TypeVar
 ANY = "*"
 """The step of a pointer that walks a list."""
 Pointer = tuple[str, ...]
+# Of a body that means no harm a few dozen are; these take a tenth of a second on a slow machine.
+MOST_STEPS = 20_000
 Found = TypeVar("Found")
 
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -44,15 +46,33 @@ class Unreadable(ValueError):
     """The text is no JSON, or is nested too deeply. Not all that is no JSON is noticed here."""
 
 
-def series(text: str, pointer: Pointer) -> list[Series]:
+class TooMany(Unreadable):
+    """More values would have to be stepped over than anybody waits for."""
+
+
+class Steps:
+    """How many values may be stepped over still: each takes some microseconds, and others wait."""
+
+    def __init__(self, most: int = MOST_STEPS) -> None:
+        self.left = most
+
+    def take(self) -> None:
+        """One more. Raises TooMany."""
+        self.left -= 1
+        if self.left < 0:
+            raise TooMany("too many values to step over")
+
+
+def series(text: str, pointer: Pointer, steps: Steps | None = None) -> list[Series]:
     """The lists at a pointer, in the order of the text. Raises Unreadable."""
-    places = _walk(text, _skip(text, 0), pointer)
-    return _read(_series(text, at) for at in places if text.startswith("[", at))
+    steps = steps or Steps()
+    places = _walk(text, _skip(text, 0), pointer, steps)
+    return _read(_series(text, at, steps) for at in places if text.startswith("[", at))
 
 
-def values(text: str, pointer: Pointer) -> list[Span]:
+def values(text: str, pointer: Pointer, steps: Steps | None = None) -> list[Span]:
     """Where the values at a pointer are. Raises Unreadable."""
-    places = _walk(text, _skip(text, 0), pointer)
+    places = _walk(text, _skip(text, 0), pointer, steps or Steps())
     return _read(Span(at, _end(text, at)) for at in places)
 
 
@@ -74,28 +94,29 @@ def check_around(text: str, lists: Iterable[Series]) -> None:
         raise Unreadable(str(error)) from None
 
 
-def lacking(text: str, pointers: Iterable[Pointer]) -> str:
+def lacking(text: str, pointers: Iterable[Pointer], steps: Steps | None = None) -> str:
     """The text without the members at the pointers: as if they had never been written.
 
     Elements of lists lose their value only, for the place of the others is theirs. Raises
     Unreadable.
     """
+    steps = steps or Steps()
     for pointer in pointers:
-        cuts = _read(_cuts(text, pointer))
+        cuts = _read(_cuts(text, pointer, steps))
         for cut in sorted(cuts, reverse=True):
             text = text[: cut.start] + text[cut.end :]
     return text
 
 
-def _cuts(text: str, pointer: Pointer) -> Iterator[Span]:
+def _cuts(text: str, pointer: Pointer, steps: Steps) -> Iterator[Span]:
     *outer, last = pointer
-    for parent in _walk(text, _skip(text, 0), tuple(outer)):
+    for parent in _walk(text, _skip(text, 0), tuple(outer), steps):
         if text[parent] == "{":
-            members = list(_members(text, parent))
+            members = list(_members(text, parent, steps))
             if [member.name for member in members].count(last) == 1:
                 yield _cut(text, parent, members, last)
         else:
-            yield from (Span(at, _end(text, at)) for at in _walk(text, parent, (last,)))
+            yield from (Span(at, _end(text, at)) for at in _walk(text, parent, (last,), steps))
 
 
 def _cut(text: str, parent: int, members: list[_Member], name: str) -> Span:
@@ -127,23 +148,25 @@ def _inside(text: str, one: Series, kept: Collection[Span]) -> str:
 def _read(found: Iterable[Found]) -> list[Found]:
     try:
         return list(found)
+    except TooMany:
+        raise
     except (ValueError, IndexError, RecursionError) as error:
         raise Unreadable(str(error)) from None
 
 
-def _walk(text: str, at: int, pointer: Pointer) -> Iterator[int]:
+def _walk(text: str, at: int, pointer: Pointer, steps: Steps) -> Iterator[int]:
     if not pointer:
         yield at
         return
     step, rest = pointer[0], pointer[1:]
     if text[at] == "{":
-        places = [member.value for member in _members(text, at) if member.name == step]
+        places = [member.value for member in _members(text, at, steps) if member.name == step]
         if len(places) == 1:
-            yield from _walk(text, places[0], rest)
+            yield from _walk(text, places[0], rest, steps)
     elif text[at] == "[":
-        for index, element in enumerate(_series(text, at).elements):
+        for index, element in enumerate(_series(text, at, steps).elements):
             if step == ANY or step == str(index):
-                yield from _walk(text, element.start, rest)
+                yield from _walk(text, element.start, rest, steps)
 
 
 class _Member(NamedTuple):
@@ -155,10 +178,11 @@ class _Member(NamedTuple):
     end: int
 
 
-def _members(text: str, at: int) -> Iterator[_Member]:
+def _members(text: str, at: int, steps: Steps) -> Iterator[_Member]:
     """Those of the object at `at`."""
     at = _skip(text, at + 1)
     while text[at] != "}":
+        steps.take()
         start = at
         name, at = _value_at(text, at)
         value = _skip(text, _skip(text, at) + 1)
@@ -167,10 +191,11 @@ def _members(text: str, at: int) -> Iterator[_Member]:
         at = _next(text, end, "}")
 
 
-def _series(text: str, at: int) -> Series:
+def _series(text: str, at: int, steps: Steps) -> Series:
     start, found = at + 1, []
     at = _skip(text, start)
     while text[at] != "]":
+        steps.take()
         found.append(Span(at, _end(text, at)))
         at = _next(text, found[-1].end, "]")
     return Series(Span(start, at), tuple(found))

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.spans import Pointer, Unreadable, lacking, series, values, with_only
+from gateway.core.fingerprint import lasting
+from gateway.core.spans import (
+    MOST_STEPS,
+    Pointer,
+    Steps,
+    TooMany,
+    Unreadable,
+    lacking,
+    series,
+    values,
+    with_only,
+)
 
 BLANKS = st.text(" \t\r\n", max_size=3)
 PLAIN = st.one_of(
@@ -165,3 +176,33 @@ def test_a_member_that_only_some_attempts_have_leaves_no_trace(
     assert json.loads(cut) == without
     if members:  # an empty object is written apart from others
         assert cut == json.dumps(without, indent=indent)
+
+
+LONG_LIST = "[" + "1," * MOST_STEPS + "1]"
+LONG_OBJECT = "{" + '"":1,' * MOST_STEPS + '"a":[]}'
+
+
+def test_a_body_of_a_million_values_is_not_stepped_over_to_its_end() -> None:
+    """Everybody else's deliveries would wait for it, for seconds."""
+    for text, pointer in ((LONG_LIST, ()), (LONG_LIST, ("*",)), (LONG_OBJECT, ("a",))):
+        with pytest.raises(TooMany):
+            series(text, pointer)
+    with pytest.raises(TooMany):
+        values(LONG_OBJECT, ("a",))
+    with pytest.raises(TooMany):
+        lacking(LONG_OBJECT, [("a",)])
+
+
+def test_several_looks_share_their_steps() -> None:
+    steps = Steps(5)
+    assert len(series("[1,2,3]", (), steps)) == 1
+    with pytest.raises(TooMany):
+        series("[1,2,3]", (), steps)
+
+
+def test_the_fingerprint_of_a_body_with_too_many_members_is_that_of_all_of_it() -> None:
+    body = LONG_OBJECT.encode()
+    assert lasting(body, [("a",)]) == body
+    few = b'{"b":1,"a":2}'
+    assert lasting(few, [("a",)], Steps(2)) == b'{"b":1}'
+    assert lasting(few, [("a",)], Steps(1)) == few
