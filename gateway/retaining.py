@@ -41,14 +41,14 @@ class Retaining:
 
 def kept(loaded: Loaded) -> Iterator[Kept]:
     """The routes, and how long the claims of each are kept: a scope's as long as any of it."""
-    longest: dict[object, float] = {}
+    longest: dict[tuple[str, ...], float] = {}
     for route in loaded.routes:
-        scope, seconds = route.recipe.scope, route.retention.total_seconds()
+        scope, seconds = route.scope, route.retention.total_seconds()
         longest[scope] = max(longest.get(scope, 0.0), seconds)
     for route in loaded.routes:
         yield Kept(
             route,
             accepts_short=route.name in loaded.accepted_short_retention,
             accepts_new=route.name in loaded.accepted_new_memory,
-            retention=longest[route.recipe.scope],
+            retention=longest[route.scope],
         )

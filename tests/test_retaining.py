@@ -15,8 +15,8 @@ def test_routes_that_share_a_scope_keep_each_others_claims_for_the_longest_reten
     tmp_path: Path,
 ) -> None:
     routes = [
-        settings.route("one", 3000, scope="shop", retention="40d"),
-        settings.route("two", 3000, scope="shop", retention="50d"),
+        settings.route("one", 3000, scope="header:X-Shop", retention="40d"),
+        settings.route("two", 3000, scope="header:x-shop", retention="50d"),
         settings.route("alone", 3000, retention="35d", accept_new_memory="meant"),
         settings.route("short", 3000, retention="1d", accept_short_retention="meant, too"),
     ]

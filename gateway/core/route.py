@@ -233,6 +233,11 @@ class Route:
         return floor(self.promise, self.own_replay)
 
     @property
+    def scope(self) -> tuple[str, ...]:
+        """In one spelling: routes with the same one share a memory."""
+        return tuple(map(canonical, self.recipe.scope))
+
+    @property
     def place(self) -> str:
         """Where it listens, for people and to know it by under another name."""
         return ",".join(sorted(self.hosts)) + self.path

@@ -12,7 +12,6 @@ from gateway import sources
 from gateway.config import Loaded, hide_in
 from gateway.core.auditing import Against, Asked
 from gateway.core.durations import parse_duration
-from gateway.core.location import canonical
 from gateway.core.retention import parse_event_time
 from gateway.core.route import Route
 from gateway.operating import audit_report, meant, rows
@@ -190,13 +189,12 @@ def _require_overlap(answer: Answer) -> None:
 
 def _sharing(loaded: Loaded, route: Route) -> tuple[str, ...]:
     """Other routes in whose claims an event of this one may be."""
-    scope = [canonical(part) for part in route.recipe.scope]
     return tuple(
         other.name
         for other in loaded.routes
         if other.name != route.name
         and other.pass_through is None
-        and [canonical(part) for part in other.recipe.scope] == scope
+        and other.scope == route.scope
     )
 
 
