@@ -231,7 +231,7 @@ returning true;
 
 -- name: forget
 -- Notes of canaries that were purged, but for the latest: it says how far back those reach that were
--- planted since. And old records of runs.
+-- planted since. Replies without a claim: a batch's, which has a key of its own. And old records of runs.
 with notes as (
   delete from dedup.canaries k
    using dedup.routes r
@@ -243,6 +243,10 @@ with notes as (
           and n.planted > k.planted
           and n.planted < extract(epoch from now()) - r.retention - 86400)
      and not exists (select from dedup.claims c where c.key = k.key)
+), replies as (
+  delete from dedup.replies r
+   where r.kept < extract(epoch from now()) - 7200 - (select max(o.retention) from dedup.routes o)
+     and not exists (select from dedup.claims c where c.key = r.key)
 )
 delete from dedup.purges
  where began < now() - interval '400 days';

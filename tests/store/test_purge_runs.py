@@ -9,12 +9,14 @@ from collections import Counter
 
 import asyncpg
 import pytest
+from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core.claim import StoreAway
+from gateway.core.outcome import Reply
 from gateway.flow import purging
 from gateway.flow.purging import RUN_EVERY, Purger
 from tests.fault_proxy import FaultProxy, Wire
-from tests.store.stores import PATIENCE, ROUTE, OpenStore, Stores, at_once
+from tests.store.stores import PATIENCE, ROUTE, OpenStore, Stores, at_once, fresh_key
 
 CLAIMS = 3000
 OLD = 60 * 86400
@@ -97,6 +99,24 @@ async def test_a_run_forgets_what_is_over_and_is_on_record(
     assert 10 <= recorded["age"] < 10.01
     last = await store.inner.retention.last_purge()
     assert last == pytest.approx(time.time(), abs=60)
+
+
+async def test_a_reply_without_a_claim_goes_once_every_retention_is_over(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    """A batch's is kept under a key of its own."""
+    store = await stores.open()
+    await fill(sql)
+    keys = [fresh_key() for _ in range(3)]
+    for key in keys:
+        await store.inner.keep(key, Reply(200, b"OK", (), b"done"))
+    days = "extract(epoch from now())::int4 - $2 * 86400"
+    for key, age in zip(keys[:2], (9, 11), strict=True):
+        await sql.execute(
+            f"update dedup.replies set kept = {days} where key = $1", UUID(key.digest), age
+        )
+    await purger(store, "host:1").run_once()
+    assert [await store.inner.recall(key) is not None for key in keys] == [True, False, True]
 
 
 async def test_the_next_run_is_due_after_a_while_and_for_any_process(
@@ -224,7 +244,7 @@ async def test_a_kept_reply_goes_with_its_claim_and_no_other(
         insert into dedup.replies (key, kept, status, body)
         select key, 1, 200, ''::bytea from dedup.claims
          union all
-        select gen_random_uuid(), 1, 200, ''::bytea;
+        select gen_random_uuid(), extract(epoch from now()), 200, ''::bytea;
     """)
     assert await purger(store, "host:1").run_once() == {ROUTE: 1}
     assert await sql.fetchval("select count(*) from dedup.replies") == 2
