@@ -62,9 +62,9 @@ class ObserveRoute:
     async def _observed(self, event: Event) -> Landing:
         lease_end = self._shared.clock() + self.route.lease
         meeting = asyncio.ensure_future(self._meet(event))
-        await asyncio.wait({meeting}, timeout=OBSERVE_WITHIN)
         result: Outcome = Ambiguous("broken_off")  # what a cancelled forward leaves behind
         try:
+            await asyncio.wait({meeting}, timeout=OBSERVE_WITHIN)
             result = await self._sender.send(event.delivery)
         finally:
             met = _so_far(meeting)
