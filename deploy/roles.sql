@@ -28,7 +28,7 @@ grant select, insert, delete, update (ended, cut_off, purged, unresolved) on ded
 grant select, insert on dedup.retentions to dedup_gateway;
 grant select, insert, update on dedup.jobs to dedup_gateway;
 grant select, insert, update on dedup.backfills to dedup_gateway;
--- `backfill` and `audit` bring their rows into a temporary table.
+-- `audit` and `backfill` copy lists of ids into tables that last for one transaction.
 do $$
 begin
     execute format('grant temporary on database %I to dedup_gateway', current_database());
@@ -37,8 +37,6 @@ $$;
 -- A kept reply goes when `claims release` frees its event.
 grant select, insert, delete on dedup.replies to dedup_gateway;
 grant select on dedup.migrations to dedup_gateway;
--- `audit` and `backfill` copy lists of ids into tables that last for one transaction.
-do $$ begin execute format('grant temporary on database %I to dedup_gateway', current_database()); end $$;
 
 -- A claim that was acknowledged must be on the disk.
 alter role dedup_gateway set synchronous_commit = 'on';
