@@ -53,6 +53,10 @@ _COMPARED: tuple[Path, ...] = (
 )
 # What keys of events are made by.
 _MADE_BY = frozenset({"batch", "event_id", "name", "operation_key", "provider", "scope"})
+# What alerting rules compare with.
+_RULED_BY = frozenset(
+    {"high_water", "mode", "name", "own_replay", "promise", "provider", "retention", "retry"}
+)
 
 
 @dataclass(slots=True)
@@ -189,7 +193,8 @@ class Assembly:
             },
             written=settings.routes,
             unknown_secrets=frozenset(self._unknown_secrets(settings)),
-            unknown_keys=dict(self._unknown_keys(settings)),
+            unknown_keys=dict(self._unknown(settings, _MADE_BY)),
+            unknown_numbers=dict(self._unknown(settings, _RULED_BY)),
             hidden=unseen,
             notices=hide_in(tuple(notices), unseen),
             shortfalls=hide_in(tuple(shortfalls), unseen),
@@ -219,9 +224,9 @@ class Assembly:
             if any(self.document.stands_in((*path, place)) for place in range(len(secrets))):
                 yield one.name
 
-    def _unknown_keys(self, settings: Settings) -> Iterator[tuple[str, str]]:
-        for path in self.document.placeholders:
-            if path[0] == "routes" and path[2] in _MADE_BY:
+    def _unknown(self, settings: Settings, names: frozenset[str]) -> Iterator[tuple[str, str]]:
+        for path in self.document.unsaid:
+            if path[0] == "routes" and len(path) > 2 and path[2] in names:
                 yield settings.routes[int(path[1])].name, dotted(path[2:])
 
     def _certificates(self, settings: Settings, built: tuple[Route, ...]) -> list[FilePath]:

@@ -29,6 +29,8 @@ class Document:
     """Where each member and each list item was written."""
     placeholders: set[Path] = field(default_factory=set)
     """Values that stand in for what an absent variable would have said."""
+    unsaid: set[Path] = field(default_factory=set)
+    """Those, and the ones that had to be left out because no text could stand in for them."""
     expanded: dict[Path, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """Of values that variables or files gave, in part or whole: each such text, and how it was
     written."""

@@ -59,6 +59,7 @@ class Expansion:
                 else:
                     document.replace(path, _standing_in(path, value))
                     document.placeholders.add(path)
+                    document.unsaid.add(path)
             except ValueError as error:
                 message, _, remedy = str(error).partition("; ")
                 faults.append(Fault(path, message, remedy))

@@ -96,6 +96,8 @@ class Loaded:
     unknown_keys: Mapping[str, str]
     """Names of routes, and a setting of each that its keys are made by and that an absent variable
     would have said: another key than the gateway's comes of it."""
+    unknown_numbers: Mapping[str, str]
+    """The same for what alerting rules compare with."""
     hidden: Mapping[str, str] = field(repr=False)
     """What no report shows, and what it shows in its place."""
     notices: tuple[Problem, ...]

@@ -32,6 +32,11 @@ def write_rules(
     Make them anew when the configuration changes: a route that they do not know is an alert, too.
     """
     loaded = sources.read(config, variables_required=False)
+    for route, setting in loaded.unknown_numbers.items():
+        raise sources.Unusable(
+            f"{setting} of route {route} has a variable that is not set here, so that the rules"
+            " would be others; set it as the gateway has it"
+        )
     text = rules(Watched(loaded.routes, loaded.accepted_short_retention), runbook)
     if output is None:
         typer.echo(text, nl=False)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from gateway import cli
 from gateway.rules import ALERTS, Watched, rules
 from scripts import static_rules
-from tests.readme import README, ROOT, anchors, section, table
+from tests.readme import README, ROOT, anchors, blocks, section, table
 from tests.rules.promtool import Promtool
 from tests.rules.scrape import Scraped
 from tests.test_documented_commands import COMMANDS
@@ -152,3 +152,16 @@ def test_a_folder_that_is_not_there_is_said_in_a_sentence(scraped: Scraped) -> N
     )
     assert said.exit_code == 2
     assert "--output: /nowhere/rules.yaml.new: no such file or directory" in said.output
+
+
+def test_rules_are_not_made_of_numbers_that_a_variable_would_have_said(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    text = blocks("yaml")[0].replace("redrive_window: 30d", "redrive_window: ${WINDOW}")
+    assert "${DATABASE_URL}" in text  # which no rule is made of
+    file.write_text(text)
+    said = CliRunner().invoke(cli.app, ["rules", "--config", str(file)])
+    assert said.exit_code == 2
+    assert "promise.redrive_window of route orders has a variable" in said.output
+    whole = CliRunner(env={"WINDOW": "30d"}).invoke(cli.app, ["rules", "--config", str(file)])
+    assert whole.exit_code == 0
+    assert f"< {33 * 86400}" in whole.output
