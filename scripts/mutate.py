@@ -22,10 +22,11 @@ from scripts.edits import EDITS, TESTS, Edit
 from scripts.edits_of_audits import EDITS_OF_AUDITS, TESTS_OF_AUDITS
 from scripts.edits_of_backfills import EDITS_OF_BACKFILLS, TESTS_OF_BACKFILLS
 from scripts.edits_of_batches import EDITS_OF_BATCHES
+from scripts.edits_of_rules import EDITS_OF_RULES, TESTS_OF_RULES
 from scripts.edits_of_signatures import EDITS_OF_SIGNATURES, TESTS_OF_SIGNATURES
 
 ROOT = Path(__file__).parents[1]
-COPIED = ("gateway", "tests", "deploy", "pyproject.toml")
+COPIED = ("gateway", "scripts", "tests", "deploy", "pyproject.toml")
 # Enough to see whether more than one test notices; after that an edit only costs time.
 MOST_FAILURES = 3
 # What no edit of a rule can break, and what takes long.
@@ -39,7 +40,14 @@ TIME_LIMIT = 300
 
 
 def main(wanted: str) -> int:
-    every = [*EDITS, *EDITS_OF_BATCHES, *EDITS_OF_SIGNATURES, *EDITS_OF_AUDITS, *EDITS_OF_BACKFILLS]
+    every = [
+        *EDITS,
+        *EDITS_OF_BATCHES,
+        *EDITS_OF_SIGNATURES,
+        *EDITS_OF_AUDITS,
+        *EDITS_OF_BACKFILLS,
+        *EDITS_OF_RULES,
+    ]
     edits = [edit for edit in every if wanted in edit.name]
     misfits = [
         edit for edit in edits if (ROOT / edit.file).read_text().count(edit.old) != edit.times
@@ -69,13 +77,18 @@ def caught_by(edit: Edit | None, file: str) -> list[str]:
                 shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(source, target)
+        (Path(place) / ".cache").symlink_to(ROOT / ".cache")  # promtool is there, perhaps
         if edit:
             broken = Path(place) / edit.file
             broken.write_text(broken.read_text().replace(edit.old, edit.new))
-        return failures(
-            Path(place),
-            {**TESTS, **TESTS_OF_SIGNATURES, **TESTS_OF_AUDITS, **TESTS_OF_BACKFILLS}[file],
-        )
+        tests = {
+            **TESTS,
+            **TESTS_OF_SIGNATURES,
+            **TESTS_OF_AUDITS,
+            **TESTS_OF_BACKFILLS,
+            **TESTS_OF_RULES,
+        }
+        return failures(Path(place), tests[file])
 
 
 def failures(place: Path, tests: list[str]) -> list[str]:

@@ -44,7 +44,7 @@ def quantiles(histogram: str, by: str, selector: str, *shares: float) -> tuple[Q
 
 def hourly(counter: str, legend: str) -> Query:
     """What happens so rarely that one is worth seeing."""
-    return Query(f"sum by (route) (increase({counter}{CHOSEN}[1h]))", f"{{{{route}}}} {legend}")
+    return Query(f"sum by (route) (increase({counter}{CHOSEN}[1h])) > 0", f"{{{{route}}}} {legend}")
 
 
 ROWS: dict[str, Sequence[Panel]] = {

@@ -159,6 +159,7 @@ async def test_missing_claims_fire_after_delete_after_truncate_and_after_a_resta
 
 # Panels of what need not be there, and is not here.
 MAY_BE_EMPTY = {
+    "Doubt, in an hour",
     "Refused, by reason",
     "Store errors",
     "Until the consumer's certificate ends",
