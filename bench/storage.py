@@ -75,7 +75,7 @@ async def sizes(server: EmbeddedPostgres, claims: int, said: Callable[[str], Non
     found = []
     for ids in (True, False):
         said(f"{claims:,} claims {'with' if ids else 'without'} ids")
-        async with _database(server) as dsn:
+        async with database(server) as dsn:
             found.append(await _size(dsn, claims, ids=ids))
     return found
 
@@ -88,8 +88,8 @@ async def times(
         tables = []
         for size in rows:
             said(f"filling a store with {size:,} claims")
-            dsn = await exits.enter_async_context(_database(server, f"bench_{size}"))
-            store = await exits.enter_async_context(_store(dsn, ids=True))
+            dsn = await exits.enter_async_context(database(server, f"bench_{size}"))
+            store = await exits.enter_async_context(open_store(dsn, ids=True))
             await _fill(dsn, size)
             tables.append(_Table(size, store, server))
         turns = min(TURNS, batches)
@@ -102,7 +102,7 @@ async def times(
 
 async def _size(dsn: str, claims: int, *, ids: bool) -> Size:
     began = perf_counter()
-    async with _store(dsn, ids=ids) as store:
+    async with open_store(dsn, ids=ids) as store:
         numbers = iter(range(claims))
         async with asyncio.TaskGroup() as group:
             for seed in range(IN_FLIGHT):
@@ -143,12 +143,12 @@ select (select count(*) from dedup.claims) as claims,
 async def _live(store: Store, numbers: Iterator[int], dice: random.Random) -> None:
     """One holder after another: claim, let the consumer work, complete."""
     for number in numbers:
-        settlement = await _claimed(store, number, dice.getrandbits(63))
+        settlement = await claimed(store, number, dice.getrandbits(63))
         await asyncio.sleep(dice.expovariate(1 / CONSUMER_SECONDS))
-        await _settle(store, settlement)
+        await settle(store, settlement)
 
 
-async def _settle(store: Store, settlement: Settlement) -> None:
+async def settle(store: Store, settlement: Settlement) -> None:
     """As often as it takes: the store gives up after a second, which a busy disk may need."""
     for _ in range(ATTEMPTS):
         try:
@@ -159,7 +159,7 @@ async def _settle(store: Store, settlement: Settlement) -> None:
     raise BenchFailed(f"a claim was not settled in {ATTEMPTS} attempts")
 
 
-async def _claimed(store: Store, number: int, token: int) -> Settlement:
+async def claimed(store: Store, number: int, token: int) -> Settlement:
     ask = Ask(_key(number), ROUTE, token, LEASE, number & 0xFF)
     if not isinstance(await store.arrive(ask, within=WITHIN), Won):
         raise BenchFailed("a new event was not the first")
@@ -211,9 +211,9 @@ class _Table:
         for _ in range(batches):
             began = perf_counter()
             settlements = await asyncio.gather(
-                *(_claimed(self._store, next(self._fresh), self._token()) for _ in range(BATCH))
+                *(claimed(self._store, next(self._fresh), self._token()) for _ in range(BATCH))
             )
-            await asyncio.gather(*(_settle(self._store, one) for one in settlements))
+            await asyncio.gather(*(settle(self._store, one) for one in settlements))
             self._firsts.append(perf_counter() - began)
         self._first_cpu += tree_time(self._server.pid) - before
         for _ in range(batches):
@@ -242,7 +242,7 @@ async def _seen(store: Store, number: int, token: int) -> None:
 
 
 @asynccontextmanager
-async def _store(dsn: str, *, ids: bool) -> AsyncIterator[Store]:
+async def open_store(dsn: str, *, ids: bool) -> AsyncIterator[Store]:
     store = Store(
         dsn,
         keep_ids=ids,
@@ -262,7 +262,7 @@ async def _store(dsn: str, *, ids: bool) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def _database(server: EmbeddedPostgres, name: str = "bench") -> AsyncIterator[str]:
+async def database(server: EmbeddedPostgres, name: str = "bench") -> AsyncIterator[str]:
     """An empty one, dropped afterwards."""
     admin = await asyncpg.connect(server.dsn)
     try:

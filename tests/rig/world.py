@@ -25,6 +25,8 @@ ENTRIES = {
     "p": "pending", "l": "leased", "d": "delivered", "x": "dead", "h": "held", "o": "dropped",
 }  # fmt: skip
 
+OF_AN_EVENT = "not exists (select from dedup.canaries k where k.key = c.key)"
+
 
 def fresh(stem: str = "evt") -> str:
     """An event id that nobody used before in this process."""
@@ -89,7 +91,8 @@ class Database:
         return rows[0] if rows else None
 
     async def count(self) -> int:
-        return int(await self.value("select count(*) from dedup.claims"))
+        """Claims of events: canaries come by themselves, each hour and at a start."""
+        return int(await self.value(f"select count(*) from dedup.claims c where {OF_AN_EVENT}"))
 
     async def becomes(self, event: str, state: str, *, within: float = 10) -> Claim:
         async def row() -> Claim | None:
@@ -120,6 +123,7 @@ class Database:
             rows = await session.fetch(
                 "select c.event_id, c.state::text, e.state::text"
                 " from dedup.claims c left join dedup.entries e using (key)"
+                f" where {OF_AN_EVENT}"
             )
         return {
             event: (STATES[claim.lower()], entry and ENTRIES[entry])
