@@ -12,7 +12,7 @@ import pytest
 from gateway.core.canary import Memory, Remembered
 from gateway.core.claim import StoreAway
 from gateway.core.retention import Changed, OnRecord, Promise, Told
-from gateway.flow.remembering import Kept, Remembering
+from gateway.flow.remembering import LOOK_EVERY, Kept, Remembering, pause_after
 from tests import routes
 
 DAY = timedelta(days=1)
@@ -157,6 +157,12 @@ async def test_a_configuration_that_is_put_in_force_is_looked_after_at_once(
             await asyncio.sleep(0)
     watch.cancel()
     await asyncio.gather(watch, return_exceptions=True)
+
+
+def test_a_look_that_takes_long_comes_less_often_and_still_within_a_minute() -> None:
+    assert pause_after(0.01) == LOOK_EVERY
+    assert pause_after(0.5) == 25.0
+    assert pause_after(9.0) + 9.0 < 60
 
 
 async def test_a_memory_has_to_reach_as_far_as_this_process_has_seen_it_reach(
