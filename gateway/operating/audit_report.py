@@ -27,6 +27,7 @@ _HEADS = {
     Standing.MISSING: "missing: sent, says the provider, and without a claim",
     Standing.UNKNOWN: "unknown: a claim that the provider does not list",
 }
+_BY_AN_OPERATOR = {"complete": "completed by hand", "backfill": "marked by a backfill"}
 _COLUMNS = (
     "kind", "event_id", "key", "first", "last", "number", "line",
     "claim", "doubtful", "attempt", "action", "route",
@@ -108,8 +109,8 @@ def _line(one: Found, unit: str) -> str:
 def _note(one: Found, unit: str) -> str:
     doubtful = ", doubtful" if one.doubtful else ""
     match Standing(one.kind):
-        case Standing.LOSS if one.action == "complete":
-            return "completed by hand"
+        case Standing.LOSS | Standing.UNKNOWN if one.action in _BY_AN_OPERATOR:
+            return _BY_AN_OPERATOR[one.action]
         case Standing.LOSS:
             return f"attempt {one.attempt}{doubtful}"
         case Standing.UNKNOWN:

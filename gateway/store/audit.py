@@ -72,7 +72,7 @@ class Found(NamedTuple):
     doubtful: bool
     attempt: int | None
     action: str | None
-    """What an operator did last about its event."""
+    """What an operator did last about its event; `backfill` where that made the claim."""
     route: str | None
     """Which one took the claim, where the list has the event."""
 

@@ -99,11 +99,14 @@ select c.key, c.event_id,
                                      then 3600 else 0 end,
                  case when c.state in ('d', 'D') then extract(epoch from c.until) end,
                  extract(epoch from e.settled))::float8 as ended,
-               (select a.action
-                  from dedup.actions a
-                 where a.key = any (array[c.key, i.entry])
-                 order by a.id desc
-                 limit 1) as action
+               -- What was completed by a first forward has no attempt.
+               coalesce(
+                 (select a.action
+                    from dedup.actions a
+                   where a.key = any (array[c.key, i.entry])
+                   order by a.id desc
+                   limit 1),
+                 case when c.attempt = 1 and c.state in ('d', 'D') then 'backfill' end) as action
           from dedup.claims c
           left join dedup.entry_items i on i.key = c.key
           left join dedup.entries     e on e.key = coalesce(i.entry, c.key)

@@ -62,6 +62,7 @@ class Audited:
         kept: bool = True,
     ) -> None:
         """First seen so many seconds ago."""
+        said = None if attempt == 1 and state in "dD" else attempt
         for event_id in event_ids:
             held = state in "cC"
             await self.sql.execute(
@@ -70,7 +71,7 @@ class Audited:
                 " values ($1, $2, $3, $4, $5, $6, case when $7 then now() end, $8, $9)",
                 UUID(key or digest([route], [event_id])), int(self.now - ago),
                 self._numbers[route], state.encode(), b"\x07", TOKEN if held else None, held,
-                attempt, event_id if kept else None,
+                said, event_id if kept else None,
             )  # fmt: skip
 
     def csv(self, *rows: tuple[str, float | None], name: str = "effects.csv") -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.operating.audited import DAY, Audited
-from tests.operating.lines import refused, run
+from tests.operating.lines import WHO, refused, run
 from tests.operating.rows import Rows
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -159,6 +159,20 @@ async def test_what_an_operator_dropped_is_no_loss_and_what_one_completed_is_one
     assert said["claims_not_listed"]["dropped"] == 1
     text = await run("audit", "--route", "orders", "--effects", effects)
     assert "  completed by hand        evt_completed\n" in text.stdout
+
+
+async def test_what_a_backfill_marked_and_the_list_lacks_is_told_as_such(
+    audited: Audited,
+) -> None:
+    marked = audited.csv(("evt_1", 3 * DAY), ("evt_2", 3 * DAY), name="marked.csv")
+    done = await run("backfill", "--route", "orders", marked, *WHO)
+    assert done.exit_code == 0, done.output
+    effects = audited.csv(("evt_0", 4 * DAY), ("evt_1", 3 * DAY), ("evt_0", DAY))
+    said = await audited.audit("--effects", effects)
+    assert said["by_kind"] == {"leak": ["evt_0"], "loss": ["evt_2"], "double": ["evt_0"]}
+    assert [one["action"] for one in said["findings"]] == [None, "backfill", None]
+    text = await run("audit", "--route", "orders", "--effects", effects)
+    assert "  marked by a backfill     evt_2\n" in text.stdout
 
 
 async def test_canaries_are_no_events(audited: Audited) -> None:
