@@ -45,14 +45,24 @@ class Installation:
         return bool(planted == len(self.gateway.settings["routes"]))
 
     async def grow_old(self) -> None:
-        """Its routes, their canaries and the claims of these are forty days older."""
+        """Its routes are forty days old, with a canary for each hour of them."""
         async with self.world.database.session() as session, session.transaction():
             await session.execute(
-                "update dedup.claims set first_seen = first_seen - $1"
-                " where key in (select key from dedup.canaries)",
-                FORTY_DAYS,
+                """
+                with planted as (
+                  insert into dedup.canaries (route, planted, key)
+                  select k.route, k.planted - 3600 * hour, gen_random_uuid()
+                    from dedup.canaries k, generate_series(1, $1) hour
+                  returning route, planted, key
+                )
+                insert into dedup.claims (key, first_seen, route, state, fingerprint, event_id)
+                select p.key, p.planted, p.route, c.state, c.fingerprint, c.event_id
+                  from planted p
+                  join dedup.canaries k on k.route = p.route
+                  join dedup.claims c on c.key = k.key
+                """,
+                FORTY_DAYS // 3600,
             )
-            await session.execute("update dedup.canaries set planted = planted - $1", FORTY_DAYS)
             await session.execute("update dedup.routes set born = born - interval '40 days'")
         await self.restart()  # it looks at once
 
@@ -137,7 +147,8 @@ async def test_missing_claims_fire_after_delete_after_truncate_and_after_a_resta
 
     first, second, third = installations
     deleted = "delete from dedup.claims where route = (select id from dedup.routes where name = $1)"
-    await first.world.database.execute(deleted, "deleted")
+    older = " and first_seen < extract(epoch from now() - interval '7 days')"
+    await first.world.database.execute(deleted + older, "deleted")
     await second.world.database.execute("truncate dedup.claims")
     await third.world.database.execute(deleted, "restarted")
     await third.restart()
@@ -149,12 +160,11 @@ async def test_missing_claims_fire_after_delete_after_truncate_and_after_a_resta
     missing = {(DRIFT, route) for route in ("deleted", "truncated", "restarted")}
     assert await fires(prometheus) == missing
     for alert in await prometheus.firing():
-        said = alert["annotations"]
+        route, said = alert["labels"]["route"], alert["annotations"]
         assert said["runbook_url"] == f"deploy/runbook.md#{DRIFT.lower()}"
-        assert (
-            said["summary"]
-            == f"{alert['labels']['route']}: claims are missing that should be there"
-        )
+        assert said["summary"] == f"{route}: claims are missing that should be there"
+        days = "(6d 23h|7d 0h)" if route == "deleted" else r"\w+"
+        assert re.search(rf" reaches back {days} ", said["description"])
 
 
 # Panels of what need not be there, and is not here.

@@ -15,6 +15,7 @@ from gateway import cli
 from gateway.rules import ALERTS, Watched, rules
 from scripts import static_rules
 from tests.readme import README, ROOT, anchors, blocks, section, table
+from tests.rules import test_deliveries, test_duplicates, test_inbox, test_memory
 from tests.rules.promtool import Promtool
 from tests.rules.scrape import Scraped
 from tests.test_documented_commands import COMMANDS
@@ -37,6 +38,11 @@ def exposed(scraped: Scraped) -> set[str]:
 
 def expressions(text: str) -> list[str]:
     return [rule["expr"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+
+
+def test_every_rule_has_a_case_in_which_it_fires() -> None:
+    played = (test_memory, test_duplicates, test_deliveries, test_inbox)
+    assert {case.alert for module in played for case in module.CASES} - {""} == NAMES
 
 
 def test_the_file_in_deploy_is_what_the_code_makes() -> None:
