@@ -43,7 +43,7 @@ class Purges(Protocol):
         ...
 
     async def pages(self) -> int:
-        """How long the table of claims is."""
+        """How many pages there are to walk."""
         ...
 
     async def purge(self, run: int, first: int, end: int) -> dict[str, tuple[int, int]]:

@@ -42,7 +42,8 @@ class Retention:
     async def remembering(self, names: Iterable[str]) -> set[str]:
         """Which of these routes have claims. It looks through the table, so ask about few."""
         asked, found = set(names), set[str]()
-        for first in range(0, await self.pages(), LOOK):
+        ((claims, _),) = await self._ask("pages")
+        for first in range(0, claims, LOOK):
             if found == asked:
                 break
             among = list(asked - found)
@@ -105,9 +106,9 @@ class Retention:
         return bool(await self._ask("keep_purge", token, lease))
 
     async def pages(self) -> int:
-        """How long the table of claims is."""
-        ((pages,),) = await self._ask("pages")
-        return int(pages)
+        """How many pages there are to walk."""
+        ((claims, replies),) = await self._ask("pages")
+        return max(int(claims), int(replies))
 
     async def purge(self, run: int, first: int, end: int) -> dict[str, tuple[int, int]]:
         """Forget what is over on the pages from `first` to before `end`.

@@ -13,7 +13,9 @@ select r.name, r.recipe, r.place
  order by r.id;
 
 -- name: pages
-select (pg_relation_size('dedup.claims') / current_setting('block_size')::int)::int8 as pages;
+-- How long the table of claims is, and that of replies.
+select (pg_relation_size('dedup.claims') / current_setting('block_size')::int)::int8 as claims,
+       (pg_relation_size('dedup.replies') / current_setting('block_size')::int)::int8 as replies;
 
 -- name: claiming
 -- Which of these routes have claims on some pages of the table; canaries are none.
@@ -169,7 +171,8 @@ returning true;
 -- Claims on some pages of the table whose time is over. A row that somebody has locked is in use, and
 -- waits for the next run. One that changed since this statement began is not deleted either: it is seen
 -- with the entries of that moment, and may have got one since. Entries are looked up one row at a time,
--- as in lease. What is gone is recorded in the same transaction.
+-- as in lease. What is gone is recorded in the same transaction. On the same pages of the replies those
+-- go that never had a claim: a batch's, which has a key of its own.
 with over as materialized (
   select c.ctid as at
     from dedup.claims c
@@ -191,6 +194,12 @@ with over as materialized (
 ), replies as (
   delete from dedup.replies r
    where r.key = any (array(select g.key from gone g))
+), alone as (
+  delete from dedup.replies r
+   where r.ctid >= $1::text::tid
+     and r.ctid < $2::text::tid
+     and r.kept < extract(epoch from now()) - 7200 - (select max(o.retention) from dedup.routes o)
+     and (select true from dedup.claims c where c.key = r.key) is not true
 ), sums as materialized (
   select r.id, r.name, r.retention, count(*)::int8 as claims,
          (count(*) filter (where g.state not in ('d', 'D', 'r')))::int8 as unresolved
@@ -231,7 +240,7 @@ returning true;
 
 -- name: forget
 -- Notes of canaries that were purged, but for the latest: it says how far back those reach that were
--- planted since. Replies without a claim: a batch's, which has a key of its own. And old records of runs.
+-- planted since. And old records of runs.
 with notes as (
   delete from dedup.canaries k
    using dedup.routes r
@@ -243,10 +252,6 @@ with notes as (
           and n.planted > k.planted
           and n.planted < extract(epoch from now()) - r.retention - 86400)
      and not exists (select from dedup.claims c where c.key = k.key)
-), replies as (
-  delete from dedup.replies r
-   where r.kept < extract(epoch from now()) - 7200 - (select max(o.retention) from dedup.routes o)
-     and not exists (select from dedup.claims c where c.key = r.key)
 )
 delete from dedup.purges
  where began < now() - interval '400 days';

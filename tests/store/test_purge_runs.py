@@ -119,6 +119,20 @@ async def test_a_reply_without_a_claim_goes_once_every_retention_is_over(
     assert [await store.inner.recall(key) is not None for key in keys] == [True, False, True]
 
 
+async def test_replies_are_walked_to_their_end_where_they_are_more_than_the_claims(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    store = await stores.open()
+    await fill(sql, claims=1)
+    await sql.execute("""
+        insert into dedup.replies (key, kept, status, body)
+        select gen_random_uuid(), 1, 200, convert_to(repeat('x', 900), 'UTF8')
+          from generate_series(1, 100)
+    """)
+    assert await purger(store, "host:1").run_once() == {ROUTE: 1}
+    assert await sql.fetchval("select count(*) from dedup.replies") == 0
+
+
 async def test_the_next_run_is_due_after_a_while_and_for_any_process(
     stores: Stores, sql: asyncpg.Connection
 ) -> None:
