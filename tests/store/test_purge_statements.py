@@ -118,10 +118,13 @@ async def test_a_claim_that_somebody_has_locked_is_left_alone_and_nothing_waits(
 async def slow(
     sql: asyncpg.Connection, database: str, run: int
 ) -> AsyncIterator[asyncpg.Connection]:
-    """A session for which asking the time takes a moment, in which much can happen."""
+    """A session for which asking the time takes a moment, in which much can happen.
+
+    Volatile: else it would be asked while the statement is planned, before it has its snapshot.
+    """
     await sql.execute("""
         create schema slow;
-        create function slow.now() returns timestamptz stable language plpgsql as $$
+        create function slow.now() returns timestamptz volatile language plpgsql as $$
         begin
             perform pg_sleep(0.3);
             return pg_catalog.now();
