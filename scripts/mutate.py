@@ -22,6 +22,7 @@ from scripts.edits import EDITS, TESTS, Edit
 from scripts.edits_of_audits import EDITS_OF_AUDITS, TESTS_OF_AUDITS
 from scripts.edits_of_backfills import EDITS_OF_BACKFILLS, TESTS_OF_BACKFILLS
 from scripts.edits_of_batches import EDITS_OF_BATCHES
+from scripts.edits_of_retention import EDITS_OF_RETENTION, TESTS_OF_RETENTION
 from scripts.edits_of_rules import EDITS_OF_RULES, TESTS_OF_RULES
 from scripts.edits_of_signatures import EDITS_OF_SIGNATURES, TESTS_OF_SIGNATURES
 
@@ -47,6 +48,7 @@ def main(wanted: str) -> int:
         *EDITS_OF_AUDITS,
         *EDITS_OF_BACKFILLS,
         *EDITS_OF_RULES,
+        *EDITS_OF_RETENTION,
     ]
     edits = [edit for edit in every if wanted in edit.name]
     misfits = [
@@ -87,6 +89,7 @@ def caught_by(edit: Edit | None, file: str) -> list[str]:
             **TESTS_OF_AUDITS,
             **TESTS_OF_BACKFILLS,
             **TESTS_OF_RULES,
+            **TESTS_OF_RETENTION,
         }
         return failures(Path(place), tests[file])
 

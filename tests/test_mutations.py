@@ -8,6 +8,7 @@ from scripts.edits import EDITS, TESTS, Edit
 from scripts.edits_of_audits import EDITS_OF_AUDITS, TESTS_OF_AUDITS
 from scripts.edits_of_backfills import EDITS_OF_BACKFILLS, TESTS_OF_BACKFILLS
 from scripts.edits_of_batches import EDITS_OF_BATCHES
+from scripts.edits_of_retention import EDITS_OF_RETENTION, TESTS_OF_RETENTION
 from scripts.edits_of_rules import EDITS_OF_RULES, TESTS_OF_RULES
 from scripts.edits_of_signatures import EDITS_OF_SIGNATURES, TESTS_OF_SIGNATURES
 from tests.readme import ROOT
@@ -19,6 +20,7 @@ ALL = [
     *EDITS_OF_AUDITS,
     *EDITS_OF_BACKFILLS,
     *EDITS_OF_RULES,
+    *EDITS_OF_RETENTION,
 ]
 
 
@@ -35,6 +37,7 @@ def test_what_an_edit_breaks_has_tests_that_are_there(file: str) -> None:
         **TESTS_OF_AUDITS,
         **TESTS_OF_BACKFILLS,
         **TESTS_OF_RULES,
+        **TESTS_OF_RETENTION,
     }[file]
     assert tests
     for test in tests:
