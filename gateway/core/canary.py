@@ -46,7 +46,7 @@ class Remembered:
 def reach(canaries: list[tuple[float, bool]], now: float) -> float:
     """The effective retention. `canaries`: when each was planted, and whether it is there."""
     missing = max((planted for planted, there in canaries if not there), default=None)
-    since = [at for at, there in canaries if there and (missing is None or at > missing)]
+    since = [at for at, _ in canaries if missing is None or at > missing]
     if missing is not None:
         since.append(missing + PLANTED_EVERY)
     return max(now - min(since, default=now), 0.0)

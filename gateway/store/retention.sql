@@ -128,7 +128,7 @@ with noted as materialized (
    where not n.there
    group by n.route
 ), since as materialized (
-  select n.route, least(min(n.planted) filter (where n.there and n.planted > coalesce(m.planted, -1)),
+  select n.route, least(min(n.planted) filter (where n.planted > coalesce(m.planted, -1)),
                         min(m.planted) + $2::int4) as at
     from noted n
     left join missing m on m.route = n.route

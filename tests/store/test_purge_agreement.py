@@ -15,7 +15,7 @@ from gateway.core.purging import Purged
 from tests.store.purgeable import RETENTION, Maker, begin, judged, register
 from tests.store.stores import DatabaseClock, fresh_key
 
-ROWS = 3000
+ROWS = 5000
 HOUR = 3600
 
 
@@ -48,7 +48,7 @@ async def walk(
     return +told
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 async def test_what_is_purged_is_what_the_core_would_forget_page_by_page(
     seed: int, clock: DatabaseClock, sql: asyncpg.Connection, timed: asyncpg.Connection
 ) -> None:
@@ -82,13 +82,12 @@ async def test_what_is_purged_is_what_the_core_would_forget_page_by_page(
     assert await walk(timed, run, dice) == Counter()
 
 
-@pytest.mark.parametrize("seed", range(3))
 async def test_how_far_memories_reach_is_what_the_core_says(
-    seed: int, clock: DatabaseClock, sql: asyncpg.Connection, timed: asyncpg.Connection
+    clock: DatabaseClock, sql: asyncpg.Connection, timed: asyncpg.Connection
 ) -> None:
-    dice, now = random.Random(seed), int(clock.now)
+    dice, now = random.Random(1), int(clock.now)
     canaries = {}
-    for route in range(1, 100):
+    for route in range(1, 300):
         share = dice.choice((0.0, 0.5, 0.95, 1.0))
         canaries[route] = {
             now - dice.randrange(40 * HOUR): dice.random() < share

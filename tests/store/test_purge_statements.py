@@ -61,9 +61,8 @@ async def purge(sql: asyncpg.Connection, run: int) -> int:
     return sum(claims for _, claims, _ in await sql.fetch(RETENTION["purge"], *ALL, run))
 
 
-@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
 async def test_a_step_reads_its_pages_and_nothing_else_however_long_the_tables_are(
-    mode: str, sql: asyncpg.Connection, run: int
+    sql: asyncpg.Connection, run: int
 ) -> None:
     for statement in (MEMORY, BACKLOG, LISTED):
         await sql.execute(statement)
@@ -77,24 +76,27 @@ async def test_a_step_reads_its_pages_and_nothing_else_however_long_the_tables_a
     """)
     tables = ("claims", "entries", "entry_items", "replies", "canaries", "routes", "purges")
     await sql.execute(f"vacuum analyze {', '.join(f'dedup.{table}' for table in tables)}")
-    await sql.execute(f"set plan_cache_mode = {mode}")
     long = ("claims", "entries", "entry_items", "replies")
-    for last in (32, 200):
-        step = ["'(0,0)'", f"'({last},0)'"]
-        plan = await plan_of(sql, f"purge{last}", RETENTION["purge"], [*step, str(run)])
-        for table in long:
-            assert f"Seq Scan on {table}" not in plan, plan
-        assert "Tid Range Scan on claims" in plan, plan
-        assert "Tid Range Scan on replies" in plan, plan
-        assert "Tid Scan on claims" in plan, plan
-        for index in ("entries_pkey", "entry_items_pkey", "replies_pkey"):
-            assert index in plan, plan
-        plan = await plan_of(sql, f"look{last}", RETENTION["claiming"], ["'{orders}'", *step])
+    for mode in ("generic", "custom"):
+        await sql.execute(f"set plan_cache_mode = force_{mode}_plan")
+        for last in (32, 200):
+            step = ["'(0,0)'", f"'({last},0)'"]
+            plan = await plan_of(sql, f"purge_{mode}_{last}", RETENTION["purge"], [*step, str(run)])
+            for table in long:
+                assert f"Seq Scan on {table}" not in plan, plan
+            assert "Tid Range Scan on claims" in plan, plan
+            assert "Tid Range Scan on replies" in plan, plan
+            assert "Tid Scan on claims" in plan, plan
+            for index in ("entries_pkey", "entry_items_pkey", "replies_pkey"):
+                assert index in plan, plan
+            plan = await plan_of(
+                sql, f"look_{mode}_{last}", RETENTION["claiming"], ["'{orders}'", *step]
+            )
+            assert "Seq Scan on claims" not in plan, plan
+            assert "Tid Range Scan on claims" in plan, plan
+        plan = await plan_of(sql, f"memory_{mode}", RETENTION["memory"], ["'{orders}'", "3600"])
         assert "Seq Scan on claims" not in plan, plan
-        assert "Tid Range Scan on claims" in plan, plan
-    plan = await plan_of(sql, "memory", RETENTION["memory"], ["'{orders}'", "3600"])
-    assert "Seq Scan on claims" not in plan, plan
-    assert "claims_pkey" in plan, plan
+        assert "claims_pkey" in plan, plan
 
 
 async def test_a_claim_that_somebody_has_locked_is_left_alone_and_nothing_waits(
@@ -145,26 +147,26 @@ async def is_asleep(sql: asyncpg.Connection) -> bool:
     )
 
 
-@pytest.mark.parametrize("what", ["stored", "taken over", "completed", "released"])
 async def test_a_claim_that_changes_while_a_step_is_under_way_is_not_purged(
-    what: str, sql: asyncpg.Connection, other: asyncpg.Connection,
-    slow: asyncpg.Connection, run: int,
-) -> None:  # fmt: skip
+    sql: asyncpg.Connection, other: asyncpg.Connection, slow: asyncpg.Connection, run: int
+) -> None:
     """Stored, it is as old as before, and the step does not see its entry."""
-    ask = fresh_ask()
-    await old_claim(sql, ask.key, token=ask.token)
-    statement = {
-        "stored": storing(fresh_offer(ask.key, token=ask.token)),
-        "taken over": take_over(fresh_ask(ask.key), 1, b"c"),
-        "completed": ending(ask, b"d"),
-        "released": ending(ask, b"R"),
-    }[what]
-    step = asyncio.ensure_future(purge(slow, run))
-    await eventually(lambda: is_asleep(other), within=PATIENCE)
-    assert len(await sql.fetch(*statement)) == 1
-    assert not step.done()
-    assert await asyncio.wait_for(step, PATIENCE) == 0
-    assert await row(sql, ask.key)
+    for what in ("stored", "taken over", "completed", "released"):
+        ask = fresh_ask()
+        await old_claim(sql, ask.key, token=ask.token)
+        statement = {
+            "stored": storing(fresh_offer(ask.key, token=ask.token)),
+            "taken over": take_over(fresh_ask(ask.key), 1, b"c"),
+            "completed": ending(ask, b"d"),
+            "released": ending(ask, b"R"),
+        }[what]
+        step = asyncio.ensure_future(purge(slow, run))
+        await eventually(lambda: is_asleep(other), within=PATIENCE)
+        assert len(await sql.fetch(*statement)) == 1
+        assert not step.done()
+        assert await asyncio.wait_for(step, PATIENCE) == 0, what
+        assert await row(sql, ask.key), what
+        await sql.execute("delete from dedup.claims; delete from dedup.entries")
 
 
 async def deliver(store: OpenStore, sql: asyncpg.Connection, key: EventKey) -> None:
