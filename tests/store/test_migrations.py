@@ -15,6 +15,7 @@ from gateway.core.claim import Ending, Seen, Won
 from gateway.core.inbox import Accepted, EntryEnding
 from gateway.core.observing import Count, Noted, What
 from gateway.core.outcome import Reply
+from gateway.core.retention import Told
 from gateway.store import migrate as migrations
 from gateway.store.migrate import migrate
 from gateway.store.multihost import NoWritableHost
@@ -125,6 +126,7 @@ async def test_the_role_suffices_for_all_that_a_gateway_does(
     assert await store.inner.forget_notes(1) == 0
     await live_an_entrys_life(store, sql)
     await live_a_batchs_life(store, sql)
+    await live_a_memorys_life(store, sql)
     assert not store.errors
     assert await sql.fetchval("select count(*) from pg_stat_activity where usename = $1", USER)
 
@@ -176,6 +178,37 @@ async def live_a_batchs_life(store: OpenStore, sql: asyncpg.Connection) -> None:
     )
     assert await store.inner.forget(ROUTE, 60, 10) == 1
     assert await sql.fetchval("select count(*) from dedup.entry_items") == 0
+
+
+async def live_a_memorys_life(store: OpenStore, sql: asyncpg.Connection) -> None:
+    """Every statement about retention, with something to do for each."""
+    retention = store.inner.retention
+    assert await retention.is_on_record()
+    assert await retention.on_record([ROUTE], [])
+    assert await retention.remembering([ROUTE]) == {ROUTE}
+    for seconds in (7200, 3600):
+        assert await retention.register([Told(ROUTE, seconds, "/", "a test")], "me")
+    assert await retention.shortened([ROUTE])
+    assert await retention.renew({ROUTE: b"another"}) == [ROUTE]
+    await retention.leave([ROUTE])
+    await retention.plant([ROUTE])
+    await sql.execute("""
+        update dedup.claims set first_seen = 1 where token is null;
+        update dedup.canaries set planted = 1;
+        insert into dedup.canaries (route, planted, key) select 1, 2, gen_random_uuid();
+        insert into dedup.purges (began, who) select now() - interval '2 years', 'me';
+        delete from dedup.jobs;
+    """)
+    assert ROUTE in await retention.memories([ROUTE])
+    run = await retention.take_purge(1, 60.0, "me")
+    assert run is not None
+    assert await retention.keep_purge(1, 60.0)
+    for _ in range(2):
+        await retention.purge(run, 0, await retention.pages())
+    assert await sql.fetchval("select sum(purged) from dedup.purges where run = $1", run)
+    assert await retention.end_purge(1, 3600.0, run)
+    assert await retention.last_purge()
+    assert await sql.fetchval("select count(*) from dedup.canaries") == 1
 
 
 @pytest.mark.parametrize(
