@@ -19,7 +19,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parent.parent / ".cache" / "debian"
+# Resolved as a whole: a copy of this tree may have a link to another one's cache.
+CACHE = (Path(__file__).resolve().parent.parent / ".cache" / "debian").resolve()
 # Debian has programs where a plain user's PATH does not look.
 SEARCHED = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
 
@@ -101,12 +102,16 @@ def unpacked(wanted: Wanted) -> str | None:
     command = wanted.place / wanted.name
     # The loader is told where the libraries are that came along.
     libraries = sorted({str(path.parent) for path in wanted.root.rglob("*.so.*")})
-    command.write_text(
+    text = (
         "#!/bin/sh\n"
         f"export LD_LIBRARY_PATH='{':'.join(libraries)}'\n"
         f"exec '{found}' {wanted.before} \"$@\"\n"
     )
-    command.chmod(0o755)
+    if not command.exists() or command.read_text() != text:
+        fresh = command.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.chmod(0o755)
+        fresh.replace(command)  # another test may be about to run it
     try:
         runs = subprocess.run([command, wanted.version], capture_output=True).returncode == 0
     except OSError:

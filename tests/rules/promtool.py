@@ -51,6 +51,7 @@ class Promtool:
             {"input_series": self._series(case, steps), "promql_expr_test": tests},
         )
         assert said.returncode == 0, said.stdout + said.stderr
+        assert "SUCCESS" in said.stdout
 
     def says(self, labels: Labels) -> dict[str, list[str]]:
         """What each alert says once it fires. All of them have to fire for `up` at once.
