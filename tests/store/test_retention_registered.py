@@ -50,7 +50,9 @@ async def test_a_retention_that_changes_is_logged_and_recorded_with_what_it_was_
     (line,) = said(caplog, "retention_shortened")
     assert line == {"route": "orders", "was": 20 * 86400, "now": 12 * 86400, "source": SOURCE}
     await process.use(days(12))
+    await process.use(kept(route(retention=timedelta(days=12), place="/elsewhere")))
     assert not caplog.records
+    assert await sql.fetchval("select place from dedup.routes") == "/elsewhere"
     assert await on_record(sql) == [
         ("orders", None, 13, "host:1", SOURCE),
         ("orders", 13, 20, "host:1", SOURCE),
