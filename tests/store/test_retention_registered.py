@@ -152,8 +152,8 @@ OLD: dict[str, tuple[Kept, ...]] = {
 
 
 async def remembering(stores: Stores, sql: asyncpg.Connection) -> Process:
-    """Two routes with claims; of `quiet`, canaries are all there is."""
-    process = await start(stores, kept(ORDERS), kept(route("bills")), kept(route("quiet")))
+    """Two routes with claims, that were kept for longer; of `quiet`, canaries are all there is."""
+    process = await start(stores, days(14), days(14, "bills"), days(14, "quiet"))
     await claim(sql, "orders", 3)
     await claim(sql, "bills")
     return process
