@@ -106,18 +106,18 @@ def _batch(settings: RouteSettings, here: Path) -> Iterator[Fault]:
     if settings.on_doubt is OnDoubt.PROBE:
         message = "probe asks about one event, and a batch has several"
         yield Fault((*here, "on_doubt"), message, "write retry or hold")
-    if _breaks_signatures(settings) and settings.signature is not None:
-        known = senders.scheme_of(settings)
-        message = "a body with items left out does not verify: its signature covers all of it"
-        remedy = "write resign: true, with signature.secrets, or on_mixed: whole"
-        if known is not None and not known.signs:
-            remedy = "write on_mixed: whole; only the provider can sign in this scheme"
-        yield Fault((*here, "on_mixed"), message, remedy)
 
 
 def _breaks_signatures(settings: RouteSettings) -> bool:
     filters = settings.on_mixed is OnMixed.FILTER and not settings.resign
     return filters and senders.covers_body(settings)
+
+
+def _for_a_consumer_that_checks(settings: RouteSettings) -> str:
+    known = senders.scheme_of(settings)
+    if known is not None and known.signs:
+        return "write resign: true, with signature.secrets, or whole, unless it checks none"
+    return "write whole, unless it checks none"
 
 
 def _operation(settings: RouteSettings, here: Path) -> Iterator[Fault]:
@@ -138,9 +138,10 @@ def advice(settings: RouteSettings, here: Path, *, keep_ids: bool) -> Iterator[F
     if settings.pass_through is not None and settings.provider is not None:
         message = "nothing here is deduplicated, repeats included"
         yield Fault((*here, "pass_through"), message, "write event_id: where there is a safe one")
-    if _breaks_signatures(settings) and settings.signature is None:
+    if _breaks_signatures(settings):
+        # Said and not refused: many a consumer checks nothing, which only its people know.
         message = "a filtered batch does not verify at a consumer that checks the signature"
-        yield Fault((*here, "on_mixed"), message, "write whole, unless it checks none")
+        yield Fault((*here, "on_mixed"), message, _for_a_consumer_that_checks(settings))
     for path, location, never in nevers(settings):
         message = f"{describe(location)} is no event id of {settings.provider}'s: {never.why}"
         remedy = "leave it out for the preset's, or write where the event's own id is"

@@ -147,8 +147,8 @@ class RouteSettings(Strict):
     on_mixed: Annotated[OnMixed, *choice(OnMixed)] | None = None
     """A batch with new items and seen ones: `filter` forwards the new ones only, `whole` all of it,
     marked. Default: `filter` where no signature covers the body or `resign` makes it anew, else
-    `whole`, because a body with items left out no longer verifies. `whole` doubles the seen ones in
-    a consumer that ignores the mark."""
+    `whole`, because a body with items left out no longer verifies: write `filter` if the consumer
+    checks no signature. `whole` doubles the seen ones in a consumer that ignores the mark."""
     operation_key: Annotated[tuple[Location, ...], *Listed] = ()
     """What the operation is that an event starts, as locations: of two different events with one
     operation (the same order and topic, say) the second is a duplicate. Default: none, each event

@@ -29,6 +29,11 @@ LATE = 1000.0
 RESIGNED = {"scheme": "stripe", "secrets": [NEW, OLD], "tolerance": "1h"}
 SOON = {"base": "100ms", "cap": "200ms", "give_up": "1h"}
 AWAY = Says(status=503)
+BATCHES: Settings = {
+    "event_id": None,
+    "batch": {"items": "json:/items", "event_id": "json:/id"},
+    "on_mixed": "filter",
+}
 
 
 def routes(world: World) -> list[Settings]:
@@ -39,13 +44,8 @@ def routes(world: World) -> list[Settings]:
         world.route("slow", acknowledge_after="500ms", retry=SOON, **anew),
         world.route("watched", mode="observe", **anew),
         world.route("as_it_came", signature=RESIGNED),
-        world.route(
-            "batches",
-            event_id=None,
-            batch={"items": "json:/items", "event_id": "json:/id"},
-            on_mixed="filter",
-            **anew,
-        ),
+        world.route("batches", **BATCHES, **anew),
+        world.route("unread", **BATCHES, signature=RESIGNED),
     ]
 
 
@@ -134,20 +134,22 @@ async def test_so_does_one_that_was_acknowledged_while_the_consumer_was_at_it(
     assert [believed(one) for one in world.consumer.requests(event)] == [True, True]
 
 
-def batch(*ids: str) -> bytes:
+def batch(*ids: str, path: str) -> bytes:
     body = json.dumps({"items": [{"id": one} for one in ids], "event_id": ids[-1]}).encode()
-    return request(body, "/hooks/batches", signature(body))
+    return request(body, path, signature(body))
 
 
-async def test_a_batch_that_lost_the_items_seen_before_verifies(
-    world: World, gateway: Gateway
+@pytest.mark.parametrize(("route", "verifies"), [("batches", True), ("unread", False)])
+async def test_a_batch_that_lost_the_items_seen_before_verifies_only_where_it_is_signed_anew(
+    world: World, gateway: Gateway, route: str, verifies: bool
 ) -> None:
     a, b, c = fresh("item"), fresh("item"), fresh("item")
-    assert (await gateway.send(batch(a, b))).verdict == "first"
-    assert (await gateway.send(batch(a, b, c))).verdict == "first"
+    path = f"/hooks/{route}"
+    assert (await gateway.send(batch(a, b, path=path))).verdict == "first"
+    assert (await gateway.send(batch(a, b, c, path=path))).verdict == "first"
     (received,) = world.consumer.requests(c)
     assert [item["id"] for item in json.loads(received.body)["items"]] == [c]
-    assert believed(received)
+    assert believed(received) is verifies
 
 
 async def test_observe_forwards_the_signature_that_came(world: World, gateway: Gateway) -> None:
