@@ -191,6 +191,7 @@ async def test_a_purger_that_was_away_for_longer_than_its_lease_leaves_the_job_t
     stores: Stores, sql: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purging, "LEASE", 0.0)
+    monkeypatch.setattr(purging, "REST", 100.0)  # somebody comes long before the end
     slow, quick = await stores.open(), await stores.open()
     await fill(sql)
     counts = Counts()
