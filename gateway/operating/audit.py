@@ -192,9 +192,7 @@ def _sharing(loaded: Loaded, route: Route) -> tuple[str, ...]:
     return tuple(
         other.name
         for other in loaded.routes
-        if other.name != route.name
-        and other.pass_through is None
-        and other.scope == route.scope
+        if other.name != route.name and other.pass_through is None and other.scope == route.scope
     )
 
 
