@@ -27,7 +27,7 @@ EDITS_OF_RULES = [
     Edit("alert: an accepted retention is too short", MEMORY,
          "  unless dedup_retention_short_accepted == 1\\n", ""),
     Edit("alert: the most forgiving gateway counts", MEMORY,
-         '"min by (route) (\\n"', '"max by (route) (\\n"'),
+         '"min by (route) ({series})', '"max by (route) ({series})'),
     Edit("alert: an accepted retention of the file is too short", MEMORY,
          " or route.name in watched.accepted", ""),
     Edit("alert: a young canary is a missing one", MEMORY, "BETWEEN_CANARIES = 3600",

@@ -69,9 +69,9 @@ CASES = [
     ),
     quiet(
         "a first gateway of all makes the schema",
-        change("store_errors_total", "_x14 1x20", kind="schema"),
-        change("store_up", "_x14 1x20"),
-        at=["16m", "20m"],
+        change("store_errors_total", "_x14 0x0 1x20", kind="schema"),
+        change("store_up", "_x14 0x0 1x20"),
+        at=["16m", "20m", "25m"],
     ),
     counted("DedupPromiseExceeded", "a duplicate is too late", "promise_exceeded_total", "1d"),
     counted("DedupStaleEvents", "a stale event comes", "stale_events_total", "1h"),
