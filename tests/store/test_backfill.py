@@ -11,11 +11,13 @@ from dataclasses import replace
 import asyncpg
 import pytest
 from asyncpg.pgproto.pgproto import UUID
+from asyncpg.transaction import Transaction
 
 from gateway.core.claim import Arrival, Ask, Ending, Held, Seen, State, Won
 from gateway.core.event import EventKey
 from gateway.store.backfill import Backfill, Processed, Target
-from gateway.store.operator import By, Desk, Locked, Unready, desk
+from gateway.store.operator import LOCK_WAIT, By, Desk, Locked, Unready, desk
+from tests.rig.deadline import eventually
 from tests.store.stores import (
     PATIENCE,
     ROUTE,
@@ -25,6 +27,7 @@ from tests.store.stores import (
     fresh_offer,
     lapse,
     row,
+    waiting_for_a_lock,
 )
 from tests.store.test_migrations import ROLES, USER, as_user
 
@@ -135,18 +138,37 @@ async def test_beside_deliveries_each_event_is_either_marked_or_won_and_never_bo
     assert kinds == {Won, Seen}
 
 
-async def test_what_somebody_holds_is_waited_for_a_while_and_then_nothing_is_done(
-    at: Desk, sql: asyncpg.Connection, other: asyncpg.Connection
-) -> None:
-    backfill = await begun(at)
-    held, free = fresh_key(), fresh_key()
+async def hold(other: asyncpg.Connection, key: EventKey) -> Transaction:
+    """As a delivery's statement does until it is committed."""
     transaction = other.transaction()
     await transaction.start()
     await other.execute(
         "insert into dedup.claims (key, first_seen, route, state, fingerprint)"
         " values ($1, 0, 1, 'd', 'x')",
-        UUID(held.digest),
+        UUID(key.digest),
     )
+    return transaction
+
+
+async def test_what_somebody_holds_for_longer_than_one_wait_is_tried_again(
+    at: Desk, sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    backfill = await begun(at)
+    held, free = fresh_key(), fresh_key()
+    transaction = await hold(other, held)
+    going = asyncio.ensure_future(backfill.mark(processed(held, free), 2, ended=True))
+    await eventually(lambda: waiting_for_a_lock(sql), within=PATIENCE)
+    await asyncio.sleep(5 * LOCK_WAIT / 1000)
+    await transaction.commit()
+    assert await going == {held.digest: State.COMPLETED}
+
+
+async def test_what_somebody_holds_for_good_ends_it_and_nothing_is_done(
+    at: Desk, sql: asyncpg.Connection, other: asyncpg.Connection
+) -> None:
+    backfill = await begun(at)
+    held, free = fresh_key(), fresh_key()
+    transaction = await hold(other, held)
     with pytest.raises(Locked):
         await backfill.mark(processed(held, free), 2, ended=True)
     assert not await sql.fetchval("select rows from dedup.backfills")
