@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Protocol, assert_never
 
 from gateway.core.claim import Arrival, Held, Seen, StoreAway, Won
@@ -53,12 +54,14 @@ class Memory:
     def __init__(self) -> None:
         self.bodies: OrderedDict[int, int | None] = OrderedDict()
         """By what it is known by: the id that a body came under, None once it had several."""
-        self.types: OrderedDict[bytes, int] = OrderedDict()
-        """By the key of an event, its type."""
+        self.firsts: OrderedDict[bytes, int | None] = OrderedDict()
+        """By the key of an event that came first here, its type; None where it has none."""
+        self.began = inf
+        """When its first delivery came, on the database's clock."""
 
     def make_room(self) -> None:
         """Forget what is too much."""
-        for kept in (self.bodies, self.types):
+        for kept in (self.bodies, self.firsts):
             while len(kept) > MOST_REMEMBERED:
                 kept.popitem(last=False)
 
@@ -96,7 +99,9 @@ class Observer:
         """A delivery with a key, or with several, and whether the consumer answered success."""
         if isinstance(met, StoreAway):
             self.bypassed()
-        elif event.items:
+            return
+        self._memory.began = min(self._memory.began, met[0].now)
+        if event.items:
             self._saw_batch(event, met, accepted=accepted)
         else:
             self._saw_one(event, met[0], accepted=accepted)
@@ -137,18 +142,24 @@ class Observer:
     def _repeated(
         self, key: EventKey, kind: str | None, arrival: Seen | Held, *, accepted: bool
     ) -> None:
-        if arrival.same_event and not arrival.same_body:
-            first = self._memory.types.get(key.digest)
+        if arrival.same_event and not arrival.same_body and self._is_comparable(key, arrival):
+            first = self._memory.firsts.get(key.digest)
             is_other = None not in (first, kind) and first != hash(kind)
             self._note(What.MISMATCH, OTHER_TYPE if is_other else "", example=key.event_id)
         # One that met the first one undecided may be the only one that had its effect.
         if accepted and isinstance(arrival, Seen):
             self._note(What.TAKEN_AGAIN, example=key.event_id)
 
+    def _is_comparable(self, key: EventKey, arrival: Seen | Held) -> bool:
+        """Whether the first copy came since: an older one's body may be another for what
+        `per_attempt` has left out of one of the two only."""
+        since = arrival.first_seen if isinstance(arrival, Seen) else arrival.now - self._route.lease
+        # The store keeps whole seconds, so what came in the first one has to be remembered.
+        return key.digest in self._memory.firsts or since >= self._memory.began
+
     def _remember(self, key: EventKey, kind: str | None, body: bytes | None) -> None:
         """An id that nobody has seen. `body`: the event's own; None where it takes too long."""
-        if kind is not None:
-            self._memory.types[key.digest] = hash(kind)
+        self._memory.firsts[key.digest] = None if kind is None else hash(kind)
         if body is not None:
             self._compare(key, traces(body, key.event_id, self._route.per_attempt))
         self._memory.make_room()

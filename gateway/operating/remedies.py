@@ -64,14 +64,14 @@ def _as_if_new(finding: Finding, route: Route) -> str:
     )
 
 
-def remedy(finding: Finding, route: Route, provider: str | None) -> str:
+def remedy(finding: Finding, route: Route, observed: Observed, provider: str | None) -> str:
     """What to do about it."""
     sample = f"dedup-gateway try --route {route.name} FILE"
     match finding.kind:
         case Kind.DELIVERY_ID:
             return f"{_same_in_both(route, provider)} Try it with {sample}."
         case Kind.BUSINESS_ID:
-            return _known(route, provider) + _one_id_for_several(route)
+            return _known(route, provider) + _one_id_for_several(route, observed)
         case Kind.NO_ID:
             return (
                 f"Save one of these deliveries and see with {sample} what is there. Where another"
@@ -108,17 +108,40 @@ def _same_in_both(route: Route, provider: str | None) -> str:
     return f"{_known(route, provider)}{attempts} {what}"
 
 
-def _one_id_for_several(route: Route) -> str:
+def _one_id_for_several(route: Route, observed: Observed) -> str:
     operations = "" if route.recipe.operation else _FOR_OPERATIONS
     return (
-        "Compare the bodies of two deliveries of one id. If they are different events, make the id"
-        " of several parts, as in event_id: [json:/order_id, json:/type], or take another. If only"
-        " what changes with every attempt differs, such as a time of sending, name that in"
-        f" per_attempt.{operations}"
+        "Compare the bodies of two deliveries of one id. If they are different events,"
+        f" {_more_parts(route, observed)}. If only what changes with every attempt differs, such as"
+        f" a time of sending, name that in per_attempt.{operations}"
     )
 
 
 _FOR_OPERATIONS = " operation_key is for events that have ids of their own."
+
+
+def _more_parts(route: Route, observed: Observed) -> str:
+    """What to make of an id that several events have."""
+    setting, parts, kind = _read_as(route)
+    written = [describe(part) for part in parts]
+    differs = _number_of_other_types(observed)
+    if differs and kind is not None and describe(kind) not in written:
+        listed = ", ".join([*written, describe(kind)])
+        return f"add their type to the id, as in {setting}: [{listed}], or take another"
+    if len(parts) > 1:
+        what = f"the {len(parts)} parts of {setting} do not tell them apart"
+        return f"{what}: add one that does, or take others"
+    own = "".join(written)
+    return f"make the id of several parts, as in {setting}: [{own}, json:/type], or take another"
+
+
+def _read_as(route: Route) -> tuple[str, tuple[Location, ...], Location | None]:
+    """Setting and places of the ids that are compared, and where the type is."""
+    if route.batch is not None:
+        return "batch.event_id", route.batch.parts, route.batch.event_type
+    if route.recipe.parts:
+        return "event_id", route.recipe.parts, route.event_type
+    return "operation_key", route.recipe.operation, route.event_type
 
 
 def _ids_of(route: Route) -> str:
@@ -141,8 +164,12 @@ def _as(finding: Finding) -> str:
 
 
 def _of_other_types(observed: Observed) -> str:
-    others = observed.by_detail(What.MISMATCH).get(OTHER_TYPE, 0)
+    others = _number_of_other_types(observed)
     return f", at least {others:,} of them with another type, too" if others else ""
+
+
+def _number_of_other_types(observed: Observed) -> int:
+    return observed.by_detail(What.MISMATCH).get(OTHER_TYPE, 0)
 
 
 def _why_without(finding: Finding) -> str:

@@ -22,12 +22,11 @@ from gateway.core.findings import (
     judge,
 )
 from gateway.core.observing import Observed, What, print_of
-from gateway.core.retention import Shape
 from gateway.core.route import Mode, Route
-from gateway.operating import meant, remedies
+from gateway.operating import meant, remedies, report_lines
 from gateway.operating.ending import ask, say, say_json
 from gateway.operating.story import wrapped
-from gateway.operating.wording import several, span, stamp, visible
+from gateway.operating.wording import several, span, stamp
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND
 from gateway.sources import Unusable
@@ -112,15 +111,15 @@ def as_text(report: Report) -> str:
             ("noted", f"{stamp(observed.since)} to {stamp(observed.until)}, {length}"),
             ("deliveries", f"{observed.deliveries:,}"),
             ("", ""),
-            *_titled("duplicates", _duplicate_lines(report)),
+            *_titled("duplicates", report_lines.of_duplicates(observed, route)),
             ("", ""),
-            *_titled("enforcing", _enforced_lines(report)),
+            *_titled("enforcing", report_lines.of_enforcing(report.enforced, route)),
         ]
     for one in report.judged.findings:
         rows += [
             ("", ""),
             ("wrong" if one.sure else "perhaps", remedies.said(one, route, observed)),
-            ("remedy", remedies.remedy(one, route, report.provider)),
+            ("remedy", remedies.remedy(one, route, observed, report.provider)),
         ]
     rows += [("", ""), *_titled("so", _so_lines(report))]
     shown = hide_in(rows, report.hidden)
@@ -168,7 +167,7 @@ def as_dict(report: Report) -> dict[str, Any]:
                 "example": one.example,
                 "detail": one.detail,
                 "said": remedies.said(one, report.route, observed),
-                "remedy": remedies.remedy(one, report.route, report.provider),
+                "remedy": remedies.remedy(one, report.route, observed, report.provider),
             }
             for one in judged.findings
         ],
@@ -176,68 +175,20 @@ def as_dict(report: Report) -> dict[str, Any]:
     return hide_in(said, report.hidden)
 
 
-def _duplicate_lines(report: Report) -> Iterator[str]:
-    observed, oldest, floor = report.observed, report.observed.oldest, report.route.floor
-    found = duplicates(observed)
-    items = observed.by_detail(What.ITEM)
-    if found or not items:
-        yield ", ".join(f"{number:,} {shape}" for shape, number in found.items()) or "none"
-    if Shape.CONCURRENT.value in found:
-        yield "concurrent: beside the first one, or within milliseconds of its end"
-    if oldest is not None:
-        kept = (
-            ""
-            if floor is None
-            else f"; the promise on file ends after {span(floor.total_seconds())}"
-        )
-        yield f"the oldest came {span(oldest.greatest)} after the first one{kept}"
-    if again := observed.number(What.TAKEN_AGAIN):
-        example = observed.example(What.TAKEN_AGAIN)
-        as_for = "" if example is None else f", as for {visible(example)}"
-        yield f"the consumer took {again:,} of them as well: what it did, it did twice{as_for}"
-    if items:
-        counted = ", ".join(f"{number:,} {kind}" for kind, number in items.items())
-        yield f"in batches, by event: {counted}"
-
-
-def _enforced_lines(report: Report) -> Iterator[str]:
-    would = report.enforced
-    marked = f", {would.marked:,} of them marked" if would.marked else ""
-    told = {
-        "forwarded": would.forwarded,
-        f"forwarded once more after a failure{marked}": would.again,
-        "answered by the gateway, and not forwarded": would.answered,
-        "made to wait for another one's result, not to run beside it": would.waited,
-        "forwarded unprotected: no id, or no store": would.unprotected,
-        **{f"refused with {status}": number for status, number in would.refused.items()},
-        "passed on: no events": would.passed,
-    }
-    for words, number in told.items():
-        if number:
-            yield f"{number:,} {words}"
-    for kind, number in would.batches.items():
-        yield f"{several(number, 'batch', 'batches')} {_BATCHES.get(kind, kind)}"
-
-
-_BATCHES = {
-    What.NEW.value: "forwarded",
-    What.DURABLE.value: "answered by the gateway: all in them was seen",
-    What.CONCURRENT.value: "made to wait for another one's result",
-    "mixed": "of which some events were seen, and some new",
-}
-
-
 def _so_lines(report: Report) -> Iterator[str]:
     judged, observed, route = report.judged, report.observed, report.route
     match judged.standing:
         case Standing.NOTHING:
-            yield "Nothing was noted of this route under its present key." + _why_nothing(route)
+            yield (
+                "Nothing was noted of this route under its present key and per_attempt."
+                + _why_nothing(route)
+            )
         case Standing.PASSES:
             yield "The route passes everything on: there is no key to be right or wrong."
         case Standing.WRONG:
             yield (
-                "Mend this before you enforce anything. A changed key begins with nothing noted; of"
-                " any other change, --since shows what came after it."
+                "Mend this before you enforce anything. A changed key or per_attempt begins with"
+                " nothing noted; of any other change, --since shows what came after it."
             )
         case Standing.EARLY:
             yield (
@@ -255,7 +206,7 @@ def _so_lines(report: Report) -> Iterator[str]:
             assert_never(judged.standing)
     if observed.other_keys:
         others = several(observed.other_keys, "delivery", "deliveries")
-        yield f"Not counted here: {others} under another key."
+        yield f"Not counted here: {others} under another key, or another per_attempt."
     if observed.deliveries:
         yield _NOT_ALL
 

@@ -159,6 +159,28 @@ async def test_a_mended_key_starts_with_nothing_against_it(world: World, gateway
     assert said["enforcing"]["answered"] == EVENTS
 
 
+async def test_what_is_named_as_changing_with_each_attempt_is_not_held_against_earlier_events(
+    world: World, gateway: Gateway
+) -> None:
+    stem = fresh("sent")
+    ids = [f"{stem}-{number}" for number in range(EVENTS)]
+
+    def at(time: int) -> list[bytes]:
+        return [sender.event(event, "/hooks/right", sent=time) for event in ids]
+
+    await send(world, gateway, at(1), at(2))
+    mended = observing(world)
+    mended["routes"][0]["per_attempt"] = ["json:/sent"]
+    gateway.write(mended)
+    gateway.signal(signal.SIGHUP)
+    await gateway.logged("config_reloaded")
+    await send(world, gateway, at(3), [sender.event(fresh(), "/hooks/right")], at(4))
+    await gateway.stop()
+    said = await report(gateway, "right", 0)
+    assert (said["findings"], said["duplicates"]) == ([], {"retry": 2 * EVENTS})
+    assert said["under_another_key"] == 2 * EVENTS
+
+
 async def test_concurrent_doubles_and_failures_are_told_apart(
     world: World, gateway: Gateway
 ) -> None:

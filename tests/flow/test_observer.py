@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.core.keying import Recipe
@@ -11,7 +13,7 @@ from gateway.core.route import Mode
 from gateway.flow import observer
 from tests.flow.batched import WHOLE, bring
 from tests.flow.consumer import says
-from tests.flow.world import MakeWorld, World, delivery
+from tests.flow.world import MakeWorld, World, delivery, fingerprints_differ
 
 
 @pytest.fixture
@@ -97,3 +99,37 @@ async def test_what_met_the_first_one_undecided_is_not_known_to_have_happened_tw
     await world.deliver()
     found = await world.noted()
     assert (found[What.CONCURRENT, ""], found[What.TAKEN_AGAIN, ""]) == (1, 1)
+
+
+async def test_an_event_of_before_a_change_of_per_attempt_is_no_other_body_afterwards(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world(mode=Mode.OBSERVE)
+    await world.deliver("evt_1", sent=1)
+    await world.settled()
+    world.receiver = world.receiving(replace(world.route, per_attempt=(("sent",),)))
+    world.wait(60)
+    await world.deliver("evt_2", sent=1)
+    await world.settled()
+    for event_id in ("evt_1", "evt_2"):
+        await world.deliver(event_id, sent=2)
+    found = await world.noted()
+    assert found[What.DURABLE, "retry"] == 2
+    assert (What.MISMATCH, "") not in found
+    await world.deliver("evt_2", **fingerprints_differ())
+    assert (await world.noted())[What.MISMATCH, ""] == 1
+
+
+@pytest.mark.parametrize("since", [True, False])
+async def test_a_first_copy_that_another_gateway_had_is_compared_where_it_came_since(
+    make_world: MakeWorld, since: bool
+) -> None:
+    world = make_world(mode=Mode.OBSERVE)
+    other = make_world(mode=Mode.OBSERVE, shop=world.shop)
+    mine = (world, "evt_of_mine")
+    for taker, event_id in (mine, (other, "evt_1")) if since else ((other, "evt_1"), mine):
+        await taker.deliver(event_id)
+        await taker.settled()
+        world.wait(60)
+    await world.deliver("evt_1", **fingerprints_differ())
+    assert (await world.noted()).get((What.MISMATCH, ""), 0) == int(since)

@@ -87,7 +87,7 @@ async def test_a_mended_key_is_not_blamed_for_what_the_one_before_it_did(noted: 
     assert ended.exit_code == 0
     said = " ".join(ended.stdout.split())
     assert "deliveries 4 " in said
-    assert "Not counted here: 560 deliveries under another key" in said
+    assert "Not counted here: 560 deliveries under another key, or another per_attempt" in said
 
 
 async def test_since_leaves_out_what_was_noted_before(noted: Noted) -> None:
@@ -152,13 +152,16 @@ BATCHES: Notes = [
     (What.ITEM, "new", 32),
     (What.ITEM, "durable", 30),
     (What.ITEM, "unkeyed", 8),
+    (What.TAKEN_AGAIN, "", 25),
     (What.PASSED, "", 2),
 ]
 OF_BATCHES = """\
-duplicates  in batches, by event: 32 new, 30 durable, 8 unkeyed
+duplicates  of the events in batches: 32 new, 30 seen before, 8 without an id
+            the consumer took 25 of the events seen before as well: what it did,
+            it did twice, as for evt_of_taken_again
 
 enforcing   2 passed on: no events
-            14 batches of which some events were seen, and some new
+            14 batches {mixed}
             8 batches forwarded
             3 batches answered by the gateway: all in them was seen
 
@@ -168,10 +171,17 @@ wrong       8 of 70 deliveries and items of batches had no usable id: they would
 """
 
 
-async def test_of_batches_their_events_are_told(noted: Noted) -> None:
+MIXED = [
+    ("filter", "forwarded without the events that were seen"),
+    ("whole", "forwarded whole and marked, for some of their events were\n            seen"),
+]
+
+
+@pytest.mark.parametrize(("on_mixed", "mixed"), MIXED)
+async def test_of_batches_their_events_are_told(noted: Noted, on_mixed: str, mixed: str) -> None:
     lines = "    batch: {items: json:/events, event_id: json:/id}\n"
-    await noted.notes(noted.route(lines), BATCHES)
+    await noted.notes(noted.route(lines, f"    on_mixed: {on_mixed}\n"), BATCHES)
     ended = await run("report", "--route", "orders")
     assert ended.exit_code == 1
-    assert OF_BATCHES in ended.stdout
+    assert OF_BATCHES.format(mixed=mixed) in ended.stdout
     assert "json:/id of each item" in ended.stdout

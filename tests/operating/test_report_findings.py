@@ -45,9 +45,34 @@ WRONG = [
         "business_id",
         [
             "52 of 60 duplicates came with another body, at least 40 of them with another type",
+            "make the id of several parts, as in event_id: [json:/order, json:/type]",
             "per_attempt",
             "operation_key",
         ],
+    ),
+    (
+        "    event_id: [json:/order, json:/shop]\n",
+        OTHER_BODIES,
+        "business_id",
+        ["the 2 parts of event_id do not tell them apart: add one that does, or take others."],
+    ),
+    (
+        "    event_id: [json:/order, json:/shop]\n    event_type: json:/kind\n",
+        OTHER_BODIES,
+        "business_id",
+        ["add their type to the id, as in event_id: [json:/order, json:/shop, json:/kind], or"],
+    ),
+    (
+        "    event_id: [json:/order, json:/kind]\n    event_type: json:/kind\n",
+        OTHER_BODIES,
+        "business_id",
+        ["the 2 parts of event_id do not tell them apart"],
+    ),
+    (
+        "    batch: {items: json:/*, event_id: json:/order, event_type: json:/kind}\n",
+        [(What.BATCH, "new", 9), (What.ITEM, "durable", 60), (What.MISMATCH, "other_type", 40)],
+        "business_id",
+        ["add their type to the id, as in batch.event_id: [json:/order, json:/kind], or take"],
     ),
     (
         BY_OPERATION,
