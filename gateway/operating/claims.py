@@ -128,15 +128,19 @@ def key_of(config: Path | None, event: Event) -> bytes:
         return found
     keys = ask(config, lambda desk: _find(desk, found))
     if not keys:
-        end(
-            FOUND,
-            f"no claim of route {found.route} keeps this id; --body FILE finds it, and where it"
-            " met the operation of another event --operation VALUE does",
-        )
+        end(FOUND, _not_kept(found, ",".join(event.ids)))
     if len(keys) > 1:
         several = " or ".join(f"--key {one.hex()}" for one in keys)
         end(FOUND, f"several claims keep this id; write {several}")
     return keys[0]
+
+
+def _not_kept(kept: meant.Kept, event_id: str) -> str:
+    others = ", and where it met the operation of another event --operation VALUE does"
+    return (
+        f"nothing is known of {visible(event_id)}: no claim of route {kept.route} keeps this id;"
+        f" --body FILE finds one without its id{others if kept.by_operation else ''}"
+    )
 
 
 async def _find(desk: Desk, kept: meant.Kept) -> list[bytes]:

@@ -13,7 +13,7 @@ from gateway.config import ConfigError, Loaded, hide_in, try_sample
 from gateway.core import keying
 from gateway.core.durations import parse_duration
 from gateway.core.inbox import EntryState
-from gateway.core.location import Literal, Location, describe
+from gateway.core.location import FirstOf, Literal, Location, describe
 from gateway.core.operating import UNDELIVERED
 from gateway.core.route import Route
 from gateway.failures import sentence
@@ -30,6 +30,8 @@ class Kept(NamedTuple):
 
     route: str
     event_ids: tuple[str, ...]
+    by_operation: bool = False
+    """Whether the claim is that of an operation, which another event may have taken last."""
 
 
 def key(config: Path | None, event: Event) -> bytes | Kept:
@@ -182,7 +184,7 @@ def _named(config: Path | None, event: Event) -> bytes | Kept:
             raise Unusable(f"route {route.name} has no operation_key; write the event's ID")
         return keying.digest(_scope(route), _parts(route, (recipe.operation,), event.operation)[0])
     if recipe.operation:
-        return Kept(route.name, (",".join(event.ids),))
+        return Kept(route.name, (",".join(event.ids),), by_operation=True)
     found = _ids(route, event.ids)
     if len(found) == 1 and all(isinstance(part, Literal) for part in recipe.scope):
         return keying.digest(_scope(route), found[0])
@@ -234,12 +236,20 @@ def _fitted(parts: tuple[Location, ...], ids: tuple[str, ...]) -> list[str] | No
         # as logs and lists show it; ids that hold commas themselves have to be given one by one
         pieces = tuple(ids[0].split(","))
         ids = pieces if len(pieces) in (len(parts), len(moving)) else ids
+    if len(ids) == 1 and _may_be_one(moving):
+        ids = ids * len(moving)
     if len(ids) == len(parts) and all(map(_may_be, parts, ids)):
         return list(ids)
     if len(ids) != len(moving):
         return None
     given = iter(ids)
     return [part.text if isinstance(part, Literal) else next(given) for part in parts]
+
+
+def _may_be_one(parts: list[Location]) -> bool:
+    """Whether all parts may be one value: `[json:/id | json:/mail, json:/id | json:/at]`."""
+    options = [set(part.options) if isinstance(part, FirstOf) else {part} for part in parts]
+    return bool(options) and bool(set.intersection(*options))
 
 
 def _may_be(part: Location, text: str) -> bool:

@@ -89,6 +89,10 @@ BOTH = """\
     upstream: {url: "http://127.0.0.1:3000"}
     event_id: json:/id
     scope: "shop-${SHOP}"
+  - name: mail
+    path: /hooks/mail
+    provider: sendgrid
+    upstream: {url: "http://127.0.0.1:3000"}
   - name: adyen
     path: /hooks/adyen
     provider: adyen
@@ -123,6 +127,13 @@ def test_an_item_of_adyens_is_looked_for_under_the_id_that_logs_show(more: Path)
     item = "-,AUTHORISATION,psp_1,true,2026-01-01T00:00:00+01:00"
     for ids in ((item,), tuple(item.split(","))):
         assert meant.key(None, Event(ids, "adyen", None, None)) == meant.Kept("adyen", (item,))
+
+
+def test_one_value_that_all_parts_may_have_is_written_once(more: Path) -> None:
+    body = b'[{"sg_event_id": "m1", "event": "open", "timestamp": 7, "email": "a@example.com"}]'
+    loaded = load(more / "gateway.yaml", env={}, variables_required=False)
+    (item,) = try_sample(loaded, "mail", body).items
+    assert key("m1", route="mail") == key("m1", "m1", "m1", "m1", route="mail") == item.key
 
 
 def test_an_id_that_a_body_and_an_item_may_have_is_looked_for_as_either(more: Path) -> None:

@@ -76,8 +76,15 @@ async def test_an_id_that_no_claim_keeps_and_one_that_several_keep_say_what_to_w
     said = await refused("claims", "show", "evt_1", "--route", "tickets")
     assert all(f"--key {key.hex()}" in said for key in keys)
     said = await refused("claims", "show", "evt_9", "--route", "tickets")
-    assert "no claim of route tickets keeps this id" in said
+    assert said.startswith("nothing is known of evt_9: no claim of route tickets keeps this id")
     assert "--operation VALUE" in said
+
+
+async def test_where_there_are_no_operations_none_is_asked_for(file: Path, rows: Rows) -> None:
+    said = await refused("claims", "show", "a\x1b7", "--route", "accounts")
+    assert said.startswith("nothing is known of a\\x1b7: no claim of route accounts keeps this id")
+    assert "--operation" not in said
+    assert "--body FILE" in said
 
 
 async def test_an_operation_is_released_by_the_id_of_its_event(file: Path, rows: Rows) -> None:
