@@ -9,6 +9,8 @@ from datetime import timedelta
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d|w))+")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
+# A thousand years: whatever is added to it, or taken from now, is a time that a calendar has.
+_LONGEST = timedelta(days=365_000)
 _SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SIZE = re.compile(r"([0-9]{1,15})(B|KiB|MiB|GiB)")
 
@@ -26,9 +28,12 @@ def parse_duration(text: str) -> timedelta:
         )
     try:
         parts = [timedelta(milliseconds=float(n) * _UNITS[u]) for n, u in _PART.findall(text)]
-        return sum(parts, timedelta(0))
+        whole = sum(parts, timedelta(0))
     except OverflowError:
-        raise ValueError(f"{text!r} is too long; write at most some thousands of years") from None
+        whole = timedelta.max
+    if whole > _LONGEST:
+        raise ValueError(f"{text!r} is too long; write at most {_LONGEST.days}d")
+    return whole
 
 
 def format_duration(span: timedelta) -> str:

@@ -21,7 +21,7 @@ from gateway.operating.composing import Composer
 from gateway.operating.ending import ask
 from gateway.operating.rows import Source
 from gateway.operating.spool import Spool
-from gateway.operating.wording import stamp
+from gateway.operating.wording import dated, stamp
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND
 from gateway.sources import Unusable
@@ -164,7 +164,7 @@ def _moment(option: str, text: str | None, now: float) -> float | None:
     if text is None:
         return None
     moment = parse_event_time(text)
-    if moment is not None:
+    if moment is not None and moment == dated(moment):
         return moment
     try:
         return now - parse_duration(text).total_seconds()

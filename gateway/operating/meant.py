@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -236,7 +237,7 @@ def _fitted(parts: tuple[Location, ...], ids: tuple[str, ...]) -> list[str] | No
         # as logs and lists show it; ids that hold commas themselves have to be given one by one
         pieces = tuple(ids[0].split(","))
         ids = pieces if len(pieces) in (len(parts), len(moving)) else ids
-    if len(ids) == 1 and _may_be_one(moving):
+    if len(ids) == 1 and moving and _may_be_one(moving):
         ids = ids * len(moving)
     if len(ids) == len(parts) and all(map(_may_be, parts, ids)):
         return list(ids)
@@ -246,10 +247,10 @@ def _fitted(parts: tuple[Location, ...], ids: tuple[str, ...]) -> list[str] | No
     return [part.text if isinstance(part, Literal) else next(given) for part in parts]
 
 
-def _may_be_one(parts: list[Location]) -> bool:
+def _may_be_one(parts: Sequence[Location]) -> bool:
     """Whether all parts may be one value: `[json:/id | json:/mail, json:/id | json:/at]`."""
-    options = [set(part.options) if isinstance(part, FirstOf) else {part} for part in parts]
-    return bool(options) and bool(set.intersection(*options))
+    first, *others = [set(part.options) if isinstance(part, FirstOf) else {part} for part in parts]
+    return bool(first.intersection(*others))
 
 
 def _may_be(part: Location, text: str) -> bool:

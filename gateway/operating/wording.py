@@ -13,6 +13,8 @@ _SECRET_NAMES = frozenset(
     {b"authorization", b"proxy-authorization", b"cookie", b"set-cookie", b"x-auth"}
 )
 _SECRET_WORDS = (b"token", b"secret", b"password", b"api-key", b"apikey", b"signature", b"hmac")
+_FIRST = datetime.min.replace(tzinfo=UTC).timestamp()
+_LAST = datetime.max.replace(tzinfo=UTC, microsecond=0).timestamp()
 HIDDEN = "(hidden; --full shows it)"
 
 
@@ -28,9 +30,14 @@ def several(number: int, one: str, more: str = "") -> str:
     return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
+def dated(seconds: float) -> float:
+    """The nearest time that a calendar has: a list, or an option, may say anything."""
+    return min(max(seconds, _FIRST), _LAST)
+
+
 def stamp(seconds: float) -> str:
     """`2026-11-30T16:49:04Z`."""
-    moment = datetime.fromtimestamp(seconds, UTC)
+    moment = datetime.fromtimestamp(dated(seconds), UTC)
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

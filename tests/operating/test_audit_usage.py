@@ -48,6 +48,8 @@ async def audited(file: Path, rows: Rows) -> Audited:
         (("--effects", "a.csv", "--format", "xml"), "write csv or ndjson"),
         (("--effects", "a.csv", "--json", "--csv"), "write one of them"),
         (("--effects", "a.csv", "--since", "yesterday"), "is no time"),
+        (("--effects", "a.csv", "--since", "9999999d"), "--since: '9999999d' is no time"),
+        (("--effects", "a.csv", "--until", "9" * 29), "is no time"),
     ],
 )
 async def test_a_command_line_that_means_nothing_is_told_what_to_write(

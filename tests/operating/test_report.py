@@ -133,6 +133,9 @@ async def test_what_cannot_be_told_ends_with_the_usual_codes(
     assert "--since: '7 days'" in await refused(
         "report", "--route", "orders", "--since", "7 days", code=2
     )
+    assert "--since: '9999999d' is too long" in await refused(
+        "report", "--route", "orders", "--since", "9999999d", code=2
+    )
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
     assert "cannot be asked" in await refused("report", "--route", "orders", code=3)
 

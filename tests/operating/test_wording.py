@@ -6,7 +6,7 @@ import pytest
 
 from gateway.core.operating import Refusal
 from gateway.operating.refused import sentence
-from gateway.operating.wording import is_secret, span, visible, when
+from gateway.operating.wording import is_secret, span, stamp, visible, when
 from gateway.providers import schemes
 
 
@@ -22,6 +22,11 @@ def test_a_span_is_told_in_its_two_largest_units(seconds: float, said: str) -> N
 def test_a_time_is_told_with_its_distance() -> None:
     assert when(1_800_000_000, 1_800_000_060) == "2027-01-15T08:00:00Z, 1m ago"
     assert when(1_800_000_060, 1_800_000_000) == "2027-01-15T08:01:00Z, in 1m"
+
+
+def test_what_no_calendar_has_is_told_as_its_first_or_last_second() -> None:
+    assert stamp(-1e26) == stamp(-62_135_600_400) == "0001-01-01T00:00:00Z"
+    assert stamp(1e26) == "9999-12-31T23:59:59Z"
 
 
 def test_what_is_not_printable_is_escaped_and_the_rest_is_left() -> None:
