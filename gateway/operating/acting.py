@@ -18,7 +18,7 @@ from gateway.operating.claims import key_of
 from gateway.operating.ending import ask, confirm, end, say, say_json
 from gateway.operating.options import Event, Which
 from gateway.operating.refused import about, why_not
-from gateway.operating.story import as_dict, as_text, story
+from gateway.operating.story import Story, as_dict, as_text, story
 from gateway.process import FOUND
 from gateway.sources import Unusable
 from gateway.store.operator import By, Desk, Filter, Group, Seen
@@ -67,7 +67,7 @@ def _on_one(run: Run, key: bytes) -> int:
         end(FOUND, f"the inbox has no entry of this event; its key is {key.hex()}")
     by = run.by
     if by is None:
-        say_json(as_dict(before)) if run.as_json else say(as_text(before))
+        _show_one(run, before)
         return 0
 
     async def work(desk: Desk) -> Refusal | None:
@@ -86,6 +86,18 @@ def _on_one(run: Run, key: bytes) -> int:
     if not run.as_json:
         say(as_text(after))
     return 0
+
+
+def _show_one(run: Run, found: Story) -> None:
+    """What would be done, and why not if it would not."""
+    would = why_not(run.action, found.known)
+    refused = None if would is Refusal.CHANGED else would  # as it is now, nothing is in the way
+    if run.as_json:
+        done = {"action": run.action.value, "done": 0, "refused": refused}
+        say_json({**done, "event": as_dict(found)})
+        return
+    nor = "" if refused is None else f", nor would be: {about(refused, found.known)}"
+    say(f"{as_text(found)}\n\n{_entries(1)}; nothing was done{nor}")
 
 
 def _on_many(run: Run, which: Which) -> int:

@@ -132,6 +132,9 @@ async def test_one_event_is_acted_on_without_a_question_and_told_of(
     await rows.entry()
     dry = await run("inbox", verb, *EVENT, "--dry-run")
     assert (dry.exit_code, "entry       dead" in dry.stdout) == (0, True)
+    assert dry.stdout.endswith("\n\n1 entry; nothing was done\n")
+    dry_too = await told("inbox", verb, *EVENT, "--dry-run")
+    assert (dry_too["action"], dry_too["done"], dry_too["refused"]) == (verb, 0, None)
     assert await rows.recorded() == []
     done = await told("inbox", verb, *EVENT, *WHO)
     assert (done["action"], done["done"], done["refused"]) == (verb, 1, None)
@@ -149,6 +152,9 @@ async def test_what_is_refused_of_one_event_says_why(file: Path, rows: Rows) -> 
     assert "at the latest" in said
     answer = json.loads((await run("inbox", "drop", *EVENT, *WHO, "--json")).stdout)
     assert (answer["done"], answer["refused"]) == (0, "leased")
+    dry = await run("inbox", "drop", *EVENT, "--dry-run")
+    assert "1 entry; nothing was done, nor would be: a worker is sending it" in dry.stdout
+    assert (await told("inbox", "drop", *EVENT, "--dry-run"))["refused"] == "leased"
 
 
 async def test_many_are_counted_first_and_only_counted_in_a_dry_run(file: Path, rows: Rows) -> None:
