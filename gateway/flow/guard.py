@@ -95,7 +95,9 @@ class Guard:
         if self._is_unsigned_handshake(delivery):
             return await self._receiver.receive(delivery)
         answer = await self._turn_away(delivery, checked)
-        self._notes.told(answer, None, self._shared.clock() - began)
+        # In observe it is told what a handshake is told, so its line has to say what it was.
+        flaw = checked.flaw.value if isinstance(checked, Invalid) else UNCHECKED
+        self._notes.told(answer, None, self._shared.clock() - began, flaw=flaw)
         return answer
 
     def _believed(self, delivery: Delivery) -> Delivery:

@@ -90,10 +90,11 @@ class Notes:
         seconds: float,
         shape: Shape | None = None,
         taken: Event | None = None,
+        flaw: str | None = None,
     ) -> None:
         """A delivery counts once, as what it was finally told; and it is a line, if wanted.
 
-        `shape`: of a duplicate. `taken`: of a batch, what was new in it.
+        `shape`: of a duplicate. `taken`: of a batch, what was new in it. `flaw`: of a signature.
         """
         told = _word(answer)
         if isinstance(told, Reason):
@@ -108,6 +109,8 @@ class Notes:
                 facts["status"] = answer.reply.status
             if shape is not None:
                 facts["shape"] = shape.value
+            if flaw is not None:
+                facts["flaw"] = flaw
             log.info("delivery", extra=self._fields(_key(found), facts))
 
     def won(self, event: Event, won: Won) -> None:

@@ -13,12 +13,12 @@ from gateway.core.claim import State
 from gateway.core.event import Delivery
 from gateway.core.route import Mode
 from gateway.flow.forward import Sender
-from gateway.flow.guard import Guard
+from gateway.flow.guard import Guard, Receiver
 from gateway.flow.modes import wire
 from gateway.flow.reach import Reach
 from tests.flow.consumer import Gate, says
 from tests.flow.seals import NAME, RESIGNED, SECRETS, TOLERANCE, Seals, sealed
-from tests.flow.world import EPOCH, MakeWorld, answered, delivery
+from tests.flow.world import EPOCH, MakeWorld, World, answered, delivery
 
 CLAIMING = (Mode.FORWARD, Mode.INBOX)
 
@@ -29,6 +29,17 @@ def forged(event_id: str = "evt_1") -> Delivery:
 
 def one_byte(changed: Delivery) -> Delivery:
     return changed._replace(body=changed.body.replace(b"evt_1", b"evt_2"))
+
+
+def logging_each(world: World, *, each: bool = True) -> Receiver:
+    """What receives a world's deliveries, and writes a line for each."""
+    sender = Sender(
+        world.route, world.consumer, (), world.counted, world.clock,
+        Reach(world.route, world.clock), None, world.epoch,
+    )  # fmt: skip
+    shared = replace(world.shared, log_deliveries=each)
+    receiver, _ = wire(world.route, sender, None, world.verifier, shared)
+    return receiver
 
 
 BAD: list[tuple[str, Callable[[], Delivery]]] = [
@@ -149,6 +160,20 @@ async def test_in_observe_absent_keys_delay_nothing_and_claim_nothing(
     assert not world.shop.claims.rows
 
 
+@pytest.mark.parametrize(("why", "flaw"), [(None, "wrong"), ("away", "unchecked")])
+async def test_in_observe_the_line_of_a_delivery_says_what_is_wrong_with_its_signature(
+    signed: MakeWorld, caplog: pytest.LogCaptureFixture, why: str | None, flaw: str
+) -> None:
+    caplog.set_level("INFO", "gateway")
+    world = signed(Mode.OBSERVE)
+    assert isinstance(world.verifier, Seals)
+    world.verifier.why = why
+    world.consumer.answers(says(200))
+    await logging_each(world).receive(forged())
+    (line,) = [one.__dict__ for one in caplog.records if one.message == "delivery"]
+    assert (line["told"], line["flaw"]) == ("passed", flaw)
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "PATCH"])
 async def test_a_request_that_is_no_event_by_its_method_passes_unchecked(
     signed: MakeWorld, method: str
@@ -189,13 +214,7 @@ async def test_a_forged_delivery_is_a_line_only_where_every_delivery_is_one(
     caplog.set_level("INFO", "gateway")
     world = signed()
     assert isinstance(world.receiver, Guard)
-    shared = replace(world.shared, log_deliveries=each)
-    sender = Sender(
-        world.route, world.consumer, (), world.counted, world.clock,
-        Reach(world.route, world.clock), None, world.epoch,
-    )  # fmt: skip
-    receiver, _ = wire(world.route, sender, None, world.verifier, shared)
-    await receiver.receive(forged())
+    await logging_each(world, each=each).receive(forged())
     lines = [(line.message, line.__dict__.get("flaw")) for line in caplog.records]
-    assert lines == ([("signature_invalid", "wrong"), ("delivery", None)] if each else [])
+    assert lines == ([("signature_invalid", "wrong"), ("delivery", "wrong")] if each else [])
     assert not [line for line in caplog.records if "guessed" in str(line.__dict__)]
