@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +20,7 @@ from gateway.process import USAGE
 from gateway.providers import presets, schemes
 from gateway.providers.presets import Confidence, Fact, Never, Preset, Value
 from gateway.providers.scheme import RECORDED
+from gateway.screen import screen, show, show_text
 
 # So many parts of a composite id tell what it is like; the others are counted.
 FEW_PARTS = 2
@@ -46,8 +46,7 @@ def providers(
     as_json: JsonOption = False,
 ) -> None:
     """List the providers that are known, or show all that is known of one, and how well."""
-    # Without colours for numbers and addresses: what is shown is all of one kind.
-    console = Console(highlight=False)
+    console = screen()
     if name is None:
         found = [presets.preset(each) for each in presets.names()]
         if as_json:
@@ -69,8 +68,8 @@ def providers(
 def show_all(console: Console, found: Iterable[Preset]) -> None:
     """A line for each, or two where the terminal is narrow."""
     rows = map(row, found)
-    console.print(_table(rows) if console.width >= WIDE else _grid(rows))
-    console.print(Text(f"\n{LEGEND}"))
+    show(console, _table(rows) if console.width >= WIDE else _grid(rows))
+    show_text(console, f"\n{LEGEND}")
 
 
 def _table(rows: Iterable[tuple[str, ...]]) -> Table:
@@ -153,7 +152,7 @@ def remarks(one: Preset) -> list[str]:
 
 def show_one(console: Console, one: Preset) -> None:
     """All facts, each with its evidence."""
-    console.print(Text(f"{one.name}: {one.title}"))
+    show_text(console, f"{one.name}: {one.title}")
     _indent(console, f"evidence {one.evidence}, checked {one.checked}")
     if one.doubt is not None and not one.passes:
         _indent(console, f"starts in observe: {one.doubt}")
@@ -168,17 +167,17 @@ def show_one(console: Console, one: Preset) -> None:
         _show(console, "replies", one.special.value, one.special, one)
     for never in one.never:
         _show(console, "never an event id", f"{never.where}: {never.why}", never, one)
-    console.print(Text("traps"))
+    show_text(console, "traps")
     for trap in one.traps:
         _indent(console, trap)
 
 
 def _show(console: Console, name: str, value: Value, known: Fact | Never, one: Preset) -> None:
     if isinstance(value, list):
-        console.print(Text(name))
+        show_text(console, name)
         _indent(console, "\n".join(map(_flat, value)))
     else:
-        console.print(Text(f"{name}: {_flat(value)}"))
+        show_text(console, f"{name}: {_flat(value)}")
     if name == "signature.scheme":
         shown = proof(one)
         _indent(console, f"shown right by {shown}" if shown else "the scheme is unverified")
@@ -206,7 +205,7 @@ def _show_handshakes(console: Console, value: Value, one: Preset) -> None:
 
 
 def _indent(console: Console, text: str, style: str = "") -> None:
-    console.print(Padding(Text(text, style=style), (0, 0, 0, 4), expand=False))
+    show_text(console, text, margin=4, style=style)
 
 
 def _handshake(said: Mapping[str, Value]) -> str:

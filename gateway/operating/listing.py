@@ -13,17 +13,13 @@ from rich.text import Text
 from gateway.core.inbox import EntryState
 from gateway.operating.story import entry_dict, event_id
 from gateway.operating.wording import span, visible
+from gateway.screen import screen, show
 from gateway.store.known import Known
 from gateway.store.operator import Group
 
 
-def screen() -> Console:
-    """Without colours for numbers and ids: a colour says that something is wrong, or well."""
-    return Console(highlight=False)
-
-
 def show_entries(entries: Iterable[Known]) -> None:
-    """One line for each, folded where the terminal is narrow."""
+    """One line for each, folded where a terminal is narrow."""
     table = _table("id", "route", "state", "tries", "age", "due", "latest")
     for known in entries:
         entry, stored = known.entry, known.stored
@@ -38,7 +34,7 @@ def show_entries(entries: Iterable[Known]) -> None:
             _due(known),
             Text(visible(stored.why or "")),
         )
-    screen().print(table)
+    show(screen(), table)
 
 
 def show_groups(groups: Iterable[Group], now: float) -> None:

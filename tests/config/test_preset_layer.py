@@ -154,6 +154,12 @@ def test_a_promise_is_filled_in_member_by_member(read: Read) -> None:
     assert str(looked.checked) == "2026-01-01"
 
 
+def test_a_promise_that_no_page_is_known_for_says_so(read: Read) -> None:
+    promise = read(provided("sendgrid")).routes[0].promise
+    assert promise is not None
+    assert promise.source == "preset sendgrid, which names no page for it"
+
+
 def test_a_promise_about_events_is_not_laid_where_there_are_none(read: Read) -> None:
     assert read(provided("mollie")).routes[0].promise is None
     assert read(provided("mollie", "event_id: form:id")).routes[0].promise is not None

@@ -44,6 +44,20 @@ def test_what_a_program_reads_has_every_fact_too(name: str) -> None:
     assert shown["checked"] == one.checked.isoformat()
 
 
+def test_no_address_is_cut_on_a_terminal_and_no_line_is_folded_in_a_pipe() -> None:
+    source = next(known.source for known in evidence(presets.preset("stripe")) if known.source)
+    assert source in run("stripe", columns=40)
+    piped = CliRunner(env={"COLUMNS": None}).invoke(cli.app, ["providers", "stripe"]).stdout
+    listed = CliRunner(env={"COLUMNS": None}).invoke(cli.app, ["providers"]).stdout
+    for text in presets.preset("stripe").traps:
+        assert f"\n    {text}\n" in piped
+    (line,) = [line for line in listed.splitlines() if line.startswith("adyen ")]
+    assert "pspReference" in line
+    assert line.endswith("200 [accepted]")
+    for shown in (piped, listed, run("stripe"), run()):
+        assert not [line for line in shown.splitlines() if line != line.rstrip()]
+
+
 @pytest.mark.parametrize("columns", [80, 140])
 def test_the_list_names_each_with_its_promise_and_scheme_within_the_terminal(columns: int) -> None:
     shown = run(columns=columns)
