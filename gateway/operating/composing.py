@@ -2,43 +2,39 @@
 
 A column is named by the place where a delivery has its value: `json:/order/id`, `header:X-Topic`.
 Where an id has only one part that is no literal, `id` will do, and so do `scope` and `operation`
-for theirs. A column `sha256(…)` has the digest, and one of the place inside what it is the digest
-of. `a | b` has a column for each, empty where the event has nothing there, or one for all of it.
+for theirs; of several alternatives that begin alike, `id` is what they begin with. A column
+`sha256(…)` has the digest, and one of the place inside what it is the digest of. `a | b` has a
+column for each, empty where the event has nothing there, or one for all of it; beside a literal
+they may be left out, which is to say that deliveries have nothing there.
 """
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
-from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
-from uuid import UUID
 
 from gateway.core.event import Delivery, EventKey
 from gateway.core.keying import Conflicting, Missing, Reading, Recipe, sha256_of
 from gateway.core.location import (
     FirstOf,
-    Header,
     Literal,
     Location,
     Sha256,
     canonical,
     describe,
+    may_be_constant,
     parse_location,
 )
-from gateway.core.retention import parse_event_time
 from gateway.core.route import Route
+from gateway.operating.cells import as_id, as_moment, is_blank
 from gateway.operating.formats import Row
 from gateway.sources import Unusable
 
-_DIGEST = re.compile("[0-9a-f]{64}")
 _NO_DELIVERY = Delivery("POST", "/", (), b"", "", "http")
 _NO_COLUMN = "is in no column"
-# What D4 takes for no id wherever it stands.
-_NEVER_AN_ID = (type(None), bool, float, Decimal, list, dict)
 
 
 class NoKey(NamedTuple):
@@ -60,6 +56,8 @@ class _Place:
     inner: tuple[_Place, ...]
     optional: bool = False
     """Whether it may lack the column altogether."""
+    falls_back: bool = False
+    """Whether the literal among its alternatives stands for those that lack a column."""
 
 
 class _Plan(NamedTuple):
@@ -81,11 +79,18 @@ class Composer:
         items = (None, None) if batch is None else (batch.event_time, batch.event_type)
         self._times = _names("time", route.event_time, items[0])
         self._types = _names("type", route.event_type, items[1])
+        self._composed = 0
+        self._absent = Counter[str]()
 
     @property
     def wanted(self) -> str:
         """The columns that a row has to have, for people."""
         return ", or else ".join(dict.fromkeys(map(_wanted, self._plans)))
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Places that no row so far has a column for, so that deliveries are taken to lack them."""
+        return tuple(one for one, rows in self._absent.items() if rows == self._composed)
 
     def compose(self, row: Row) -> EventKey | NoKey:
         """The key of the event that a row is about."""
@@ -96,8 +101,11 @@ class Composer:
             return values
         where = ""
         for plan in self._plans:
-            found = _RowReading(values, plan.places).identify(plan.recipe)
+            reading = _RowReading(values, plan.places, exact=row.exact)
+            found = reading.identify(plan.recipe)
             if isinstance(found, EventKey):
+                self._composed += 1
+                self._absent.update(reading.absent)
                 return found
             if isinstance(found, Missing):
                 return NoKey(f"{found.where} has no value that is an id")
@@ -109,12 +117,9 @@ class Composer:
     def time(self, row: Row) -> float | NoKey | None:
         """When it was, in epoch seconds; None where the row does not say."""
         value = _first(row, self._times)
-        if isinstance(value, datetime):
-            moment = value.timestamp() if value.tzinfo else None
-        elif value is None or not str(value).strip():
+        if is_blank(value):
             return None
-        else:
-            moment = parse_event_time(str(value))
+        moment = as_moment(value)
         if moment is None:
             remedy = "as 2026-08-25T09:30:00Z, with an offset, or as epoch seconds"
             return NoKey(f"{self._times[-1]} {str(value)!r} is no certain time; write it {remedy}")
@@ -129,12 +134,17 @@ class Composer:
 class _RowReading(Reading):
     """A row, read as the delivery that has the same values."""
 
-    __slots__ = ("_columns", "_places")
+    __slots__ = ("_columns", "_exact", "_places", "absent")
 
-    def __init__(self, columns: Mapping[str, object], places: Mapping[Location, _Place]) -> None:
+    def __init__(
+        self, columns: Mapping[str, object], places: Mapping[Location, _Place], *, exact: bool
+    ) -> None:
         super().__init__(_NO_DELIVERY)
         self._columns = columns
         self._places = places
+        self._exact = exact
+        self.absent = set[str]()
+        """Places for which a literal stands in."""
 
     def values(self, locations: Iterable[Location]) -> list[str] | Missing | Conflicting:
         values = []
@@ -143,48 +153,35 @@ class _RowReading(Reading):
                 values.append(location.text)
                 continue
             place = self._places[location]
-            found = self._value(place)
-            if isinstance(found, Conflicting) and found.why == _NO_COLUMN and place.optional:
-                return Missing(found.where)
+            found = self._value(place, exact=self._exact)
+            if place.optional and _lacks_column(found):
+                return Missing(describe(location))
             if not isinstance(found, str):
                 return found
             values.append(found)
         return values
 
-    def _value(self, place: _Place) -> str | Missing | Conflicting:
+    def _value(self, place: _Place, *, exact: bool) -> str | Missing | Conflicting:
+        location = place.location
         for column in place.columns:
             if column in self._columns:
-                return _usable(self._columns[column], place.location)
-        location = place.location
+                return as_id(self._columns[column], location, exact=exact)
         if isinstance(location, Literal):
             return location.text
-        if isinstance(location, Sha256):
-            return sha256_of(self._value(place.inner[0]))
+        if isinstance(location, Sha256):  # what it is made of may well be lines
+            return sha256_of(self._value(place.inner[0], exact=True))
         found: str | Missing | Conflicting = Conflicting(describe(location), _NO_COLUMN)
         for option in place.inner:
-            found = self._value(option)
-            if not isinstance(found, Missing):
+            found = self._value(option, exact=exact)
+            if place.falls_back and _lacks_column(found):
+                self.absent.add(describe(option.location))
+            elif not isinstance(found, Missing):
                 break
         return found
 
 
-def _usable(value: object, location: Location) -> str | Missing | Conflicting:
-    """A column's value as an id, by the rules for ids of deliveries (D4, D8)."""
-    if isinstance(value, UUID) or (isinstance(value, int) and not isinstance(value, bool)):
-        value = str(value)
-    elif isinstance(value, Decimal) and value == value.to_integral_value():
-        value = f"{value:f}" if value.as_tuple().exponent == 0 else value
-    if isinstance(value, str):
-        if isinstance(location, Header):
-            value = value.strip(" \t")  # as whatever reads HTTP does
-        elif isinstance(location, Sha256) and not _DIGEST.fullmatch(value) and value.strip():
-            inner = describe(location.inner)
-            why = f"is no digest of 64 hex digits; or write {inner} for what it is made of"
-            return Conflicting(describe(location), why)
-        return value if value.strip() else Missing(describe(location))
-    if isinstance(value, _NEVER_AN_ID):
-        return Missing(describe(location))
-    return Conflicting(describe(location), f"is a {type(value).__name__}; select it as text")
+def _lacks_column(found: str | Missing | Conflicting) -> bool:
+    return isinstance(found, Conflicting) and found.why == _NO_COLUMN
 
 
 def _places(recipe: Recipe) -> dict[Location, _Place]:
@@ -192,20 +189,24 @@ def _places(recipe: Recipe) -> dict[Location, _Place]:
     groups = {"scope": recipe.scope, "id": recipe.parts, "operation": recipe.operation}
     for alias, locations in groups.items():
         moving = _moving(locations)
-        aliases = (alias,) if len(moving) == 1 else ()
+        short = {_only(moving): alias}
+        # Something has to be read, or else all rows would be one event.
+        falls_back = alias == "scope" or not all(map(may_be_constant, moving))
         for location in moving:
-            place = _place(location)
+            place = _place(location, short, falls_back=falls_back)
             there = places.get(location, place)
             optional = alias == "id" and bool(recipe.operation)  # its operation says it all
             places[location] = replace(
                 place,
-                columns=(*there.columns, *aliases),
+                columns=tuple(dict.fromkeys((*there.columns, *place.columns))),
                 optional=optional if there is place else there.optional and optional,
+                falls_back=place.falls_back and there.falls_back,
             )
     return places
 
 
-def _place(location: Location) -> _Place:
+def _place(location: Location, short: Mapping[Location | None, str], *, falls_back: bool) -> _Place:
+    """`short`: which place has a short name."""
     if isinstance(location, Literal):
         return _Place(location, (), ())
     inner: tuple[Location, ...] = ()
@@ -213,7 +214,27 @@ def _place(location: Location) -> _Place:
         inner = (location.inner,)
     elif isinstance(location, FirstOf):
         inner = location.options
-    return _Place(location, (canonical(location),), tuple(map(_place, inner)))
+    aliases = (short[location],) if location in short else ()
+    return _Place(
+        location,
+        (canonical(location), *aliases),
+        tuple(_place(one, short, falls_back=falls_back) for one in inner),
+        falls_back=falls_back and _has_literal(location),
+    )
+
+
+def _only(moving: list[Location]) -> Location | None:
+    """What one value of an event says all of: the only part, or what all parts begin with."""
+    if len(moving) == 1:
+        return moving[0]
+    begins = {one.options[0] if isinstance(one, FirstOf) else None for one in moving}
+    return begins.pop() if len(begins) == 1 else None
+
+
+def _has_literal(location: Location) -> bool:
+    return isinstance(location, FirstOf) and any(
+        isinstance(option, Literal) for option in location.options
+    )
 
 
 def _moving(locations: Iterable[Location]) -> list[Location]:
@@ -221,13 +242,15 @@ def _moving(locations: Iterable[Location]) -> list[Location]:
 
 
 def _wanted(plan: _Plan) -> str:
-    said = []
-    for location, place in plan.places.items():
-        if not place.optional:
-            _, *aliases = place.columns
-            ways = " or ".join(map(repr, (describe(location), *aliases)))
-            said.append(f"a column {ways}")
-    return ", and ".join(said)
+    wanted: dict[str, None] = {}
+    for place in plan.places.values():
+        if not (place.optional or place.falls_back):
+            first = place.inner[0] if isinstance(place.location, FirstOf) else place
+            shown = first if len(first.columns) > 1 else place
+            _, *aliases = shown.columns
+            ways = " or ".join(map(repr, (describe(shown.location), *aliases)))
+            wanted[f"a column {ways}"] = None
+    return ", and ".join(wanted)
 
 
 def _names(alias: str, *locations: Location | None) -> tuple[str, ...]:

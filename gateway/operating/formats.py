@@ -33,6 +33,9 @@ class Row(NamedTuple):
     """By column. Text, or what JSON and Postgres have besides; whole numbers of JSON are text."""
     wrong: str | None = None
     """Why it cannot be read; it has no values then."""
+    exact: bool = True
+    """Whether all white space in it is meant. A CSV may have it for its looks, or for quotes that
+    nobody closed; a column of type char(20) is filled up with it."""
 
 
 class Lines:
@@ -86,7 +89,7 @@ def _csv(lines: Lines) -> Iterator[Row]:
     try:
         for fields in reader:
             if len(fields) == len(names):
-                yield Row(number, dict(zip(names, fields, strict=True)))
+                yield Row(number, dict(zip(names, fields, strict=True)), exact=False)
             elif fields:
                 wrong = f"has {len(fields)} fields, and the header {len(names)}"
                 yield Row(number, {}, wrong)

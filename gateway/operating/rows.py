@@ -164,7 +164,7 @@ async def _asked(connection: asyncpg.Connection, query: str) -> AsyncGenerator[R
             number = 0
             async for record in statement.cursor(prefetch=FETCHED):
                 number += 1
-                yield Row(number, dict(record))
+                yield Row(number, dict(record), exact=False)
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
         if isinstance(error, OSError) or connection.is_closed():
             raise SourceAway(sentence(error)) from error

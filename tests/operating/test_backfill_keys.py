@@ -146,12 +146,39 @@ def test_spellings_of_one_header_are_one_column() -> None:
 
 
 def test_of_alternatives_each_must_have_a_column_unless_all_of_it_has_one() -> None:
-    made = route(["json:/a | literal:none", "json:/b"], ["literal:s"], [])
-    assert isinstance(key(made, json__a="", json__b="1"), EventKey)
-    assert key(made, json__a="", json__b="1") != key(made, json__a="x", json__b="1")
-    assert "json:/a is in no column" in str(key(made, json__b="1"))
-    whole = Row(1, {"json:/a | literal:none": "x", "json:/b": "1"})
+    made = route(["json:/a | json:/c", "json:/b"], ["literal:s"], [])
+    assert isinstance(key(made, json__a="", json__c="x", json__b="1"), EventKey)
+    assert "json:/c is in no column" in str(key(made, json__a="", json__b="1"))
+    whole = Row(1, {"json:/a | json:/c": "x", "json:/b": "1"})
     assert Composer(made).compose(whole) == key(made, json__a="x", json__b="1")
+
+
+def test_a_literal_stands_in_for_what_no_row_has_a_column_for_and_that_is_said() -> None:
+    made = route(["json:/id", "json:/a | literal:-"], ["json:/account | literal:-"], [])
+    delivered = Delivery("POST", "/", (), b'{"id":"evt_1"}', "", "http")
+    composer = Composer(made)
+    found = composer.compose(Row(1, {"json:/id": "evt_1"}))
+    assert found == Reading(delivered).identify(made.recipe)
+    assert {*composer.absent} == {"json:/account", "json:/a"}
+    with_account = composer.compose(Row(2, {"json:/id": "evt_1", "json:/account": "acct_1"}))
+    assert with_account != found
+    assert [*composer.absent] == ["json:/a"]
+
+
+def test_a_literal_stands_in_for_no_id_of_which_nothing_else_is_read() -> None:
+    for parts in (["json:/id | literal:-"], ["sha256(json:/id | literal:-)"]):
+        assert "is in no column" in str(key(route(parts, ["literal:s"], []), x="7"))
+    made = route(["json:/id"], ["literal:s"], ["json:/order | literal:-"])
+    assert "is in no column" in str(key(made, id="7"))
+
+
+def test_parts_that_begin_with_one_value_have_it_in_a_column_id() -> None:
+    made = route(["json:/a | json:/b", "json:/a | json:/c"], ["literal:s"], [])
+    assert key(made, id="7") == key(made, json__a="7")
+    assert key(made, json__a="7") == key(made, json__a="", json__b="7", json__c="7")
+    assert key(made, x="7") == "json:/a is in no column; write a column 'json:/a' or 'id'"
+    unlike = route(["json:/a | json:/b", "json:/c"], ["literal:s"], [])
+    assert "is in no column" in str(key(unlike, id="7"))
 
 
 def test_what_is_missing_is_said_with_what_to_write() -> None:
@@ -189,6 +216,8 @@ def test_a_route_that_passes_everything_on_has_no_keys() -> None:
         ("2026-08-25T09:30:00Z", 1787650200.0),
         ("2026-08-25T11:30:00+02:00", 1787650200.0),
         ("1787650200", 1787650200.0),
+        (" 1787650200\t", 1787650200.0),
+        ("20269999", 20269999.0),
         ("1787650200000", 1787650200.0),
         (1787650200.5, 1787650200.5),
         (datetime(2026, 8, 25, 9, 30, tzinfo=UTC), 1787650200.0),
@@ -199,6 +228,21 @@ def test_a_route_that_passes_everything_on_has_no_keys() -> None:
 )
 def test_times_are_read_as_those_of_events(written: object, found: float | None) -> None:
     assert Composer(ROUTE).time(Row(1, {"time": written})) == found
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["20261101", 20261101, "19000101", "21001231", "202611010930", "20261101093000", 20261101.0],
+)
+def test_a_compact_date_is_no_count_of_seconds(written: object) -> None:
+    found = Composer(ROUTE).time(Row(1, {"time": written}))
+    assert isinstance(found, NoKey)
+    assert "is no certain time; write it as 2026-08-25T09:30:00Z" in found.why
+
+
+@pytest.mark.parametrize("written", ["1" * 29, "0001-01-01T00:00:00Z", "253402300800000"])
+def test_a_time_of_no_year_that_there_is_is_none(written: str) -> None:
+    assert isinstance(Composer(ROUTE).time(Row(1, {"time": written})), NoKey)
 
 
 @pytest.mark.parametrize("written", ["2026-08-25 09:30", datetime(2026, 8, 25), "yesterday"])

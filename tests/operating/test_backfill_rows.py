@@ -35,18 +35,23 @@ def write(tmp_path: Path) -> Write:
     return written
 
 
+def cells(number: int, values: dict[str, object]) -> Row:
+    """Of a CSV, whose white space may not be meant."""
+    return Row(number, values, exact=False)
+
+
 async def test_a_csv_has_its_columns_from_its_first_line(write: Write) -> None:
     file = write("a.csv", b'\xef\xbb\xbfid,json:/order\r\n7,x\r\n\r\n8,"a,\nb"\r\n9,y')
     assert await read(file) == [
-        Row(2, {"id": "7", "json:/order": "x"}),
-        Row(4, {"id": "8", "json:/order": "a,\nb"}),
-        Row(6, {"id": "9", "json:/order": "y"}),
+        cells(2, {"id": "7", "json:/order": "x"}),
+        cells(4, {"id": "8", "json:/order": "a,\nb"}),
+        cells(6, {"id": "9", "json:/order": "y"}),
     ]
 
 
 async def test_spreadsheets_of_other_countries_are_read_too(write: Write) -> None:
-    assert await read(write("a.csv", b"id;time\n7;1\n")) == [Row(2, {"id": "7", "time": "1"})]
-    assert await read(write("a.tsv", b"id\ttime\n7\t1\n")) == [Row(2, {"id": "7", "time": "1"})]
+    assert await read(write("a.csv", b"id;time\n7;1\n")) == [cells(2, {"id": "7", "time": "1"})]
+    assert await read(write("a.tsv", b"id\ttime\n7\t1\n")) == [cells(2, {"id": "7", "time": "1"})]
 
 
 async def test_a_row_with_too_few_or_too_many_fields_is_told_and_the_next_is_read(
@@ -55,7 +60,7 @@ async def test_a_row_with_too_few_or_too_many_fields_is_told_and_the_next_is_rea
     short, long, good = await read(write("a.csv", b"id,time\n7\n8,1,2\n9,3\n"))
     assert short == Row(2, {}, "has 1 fields, and the header 2")
     assert long.wrong == "has 3 fields, and the header 2"
-    assert good == Row(4, {"id": "9", "time": "3"})
+    assert good == cells(4, {"id": "9", "time": "3"})
 
 
 @pytest.mark.parametrize(
@@ -103,7 +108,7 @@ async def test_a_list_of_objects_is_to_be_one_object_a_line(write: Write) -> Non
 
 async def test_the_first_byte_tells_the_format_where_the_name_does_not(write: Write) -> None:
     assert await read(write("a.txt", b'\n{"id":"7"}')) == [Row(2, {"id": "7"})]
-    assert await read(write("b.txt", b"id\n7\n")) == [Row(2, {"id": "7"})]
+    assert await read(write("b.txt", b"id\n7\n")) == [cells(2, {"id": "7"})]
     assert await read(write("c.csv", b'{"id":"7"}\n'), format_="ndjson") == [Row(1, {"id": "7"})]
 
 
