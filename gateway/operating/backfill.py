@@ -26,12 +26,12 @@ from gateway.operating.ending import ask, end, say, say_json
 from gateway.operating.marking import Mark, Marking, Tally, Terms, as_dict, as_text
 from gateway.operating.options import ByOption, DryRunOption, ReasonOption
 from gateway.operating.rows import Rows, Source, SourceAway
-from gateway.operating.wording import several, stamp, visible
+from gateway.operating.wording import several
 from gateway.options import ConfigOption, JsonOption
 from gateway.process import FOUND, STORE_AWAY
 from gateway.retaining import kept
 from gateway.sources import Unusable
-from gateway.store.backfill import Backfill, Earlier, Processed, Target
+from gateway.store.backfill import Backfill, Processed, Target
 from gateway.store.operator import By, Desk, Locked
 
 _OTHER_RECIPE = (
@@ -78,7 +78,7 @@ def backfill(
     dry_run: DryRunOption = False,
     from_start: Annotated[
         bool,
-        typer.Option("--from-start", help="Read a file anew that was read in part, or whole."),
+        typer.Option("--from-start", help="Read a file anew of which a part is done."),
     ] = False,
     by: ByOption = None,
     reason: ReasonOption = None,
@@ -89,7 +89,7 @@ def backfill(
 
     A row names its event by the places that the route reads its id at, or by `id`, and when it was
     processed by `time`. What has a claim already stays as it is. A file that was broken off goes on
-    where it stopped. Exit 1 when rows cannot be used.
+    where it stopped. Exit 1 when rows cannot be used, or all are too old.
     """
     source = rows.source(file, query, dsn, format_)
     loaded = sources.read(config, variables_required=False)
@@ -113,7 +113,7 @@ def _run(run: Run) -> int:
     tally = Tally()
     composer = Composer(run.route)
     try:
-        earlier = ask(run.config, lambda desk: _mark(desk, run, composer, tally))
+        ask(run.config, lambda desk: _mark(desk, run, composer, tally))
     except SourceAway as away:
         end(STORE_AWAY, f"the database of --dsn cannot be asked: {away}; then run it again")
     except Unusable as error:
@@ -121,30 +121,27 @@ def _run(run: Run) -> int:
     finally:  # Ctrl-C, or a store that went away: what was done is done
         if tally.rows and sys.exc_info()[0] is not None:
             _show(run, tally, ended=False)
-    if earlier is None:
-        _show(run, tally, ended=True)
-    else:
-        _show_ended(run, earlier)
-    return FOUND if tally.unusable else 0
+    _show(run, tally, ended=True)
+    return FOUND if tally.is_found_wrong else 0
 
 
-async def _mark(desk: Desk, run: Run, composer: Composer, tally: Tally) -> Earlier | None:
-    """The earlier run that has ended, where there is nothing to do."""
+async def _mark(desk: Desk, run: Run, composer: Composer, tally: Tally) -> None:
+    """Go on with what broke off. What was read to its end is read anew: whoever asks for that may
+    have lost the marks, or mended the clock or the retention, and it changes nothing else.
+    """
     began = time.monotonic()
     terms = Terms(run.source.unit, run.retention, lambda: desk.now + time.monotonic() - began)
     target = Target(run.route.name, run.route.print, run.keep_ids)
     store = Backfill(desk, target)
     mark: Mark = store.mark
     name, content = _name(run)
-    earlier = await store.look(None if content is None or run.from_start else name)
+    done = await store.done(None if content is None or run.from_start else name)
     if not store.same_recipe:
         typer.echo(_OTHER_RECIPE.format(run.route.name), err=True)
     if run.by is None:
         mark = _only_count(store)
-    elif earlier is not None and earlier.ended is not None:
-        return earlier
     else:
-        tally.before = 0 if earlier is None else earlier.rows
+        tally.before = done
         await store.begin(name, run.by, tally.before)
     try:
         async with rows.opened(run.source) as opened:
@@ -152,7 +149,6 @@ async def _mark(desk: Desk, run: Run, composer: Composer, tally: Tally) -> Earli
                 await Marking(composer, terms, tally).run(opened, mark, told)
     except Locked as error:
         end(FOUND, f"others hold some of these events: {error}; run it again")
-    return None
 
 
 def _only_count(store: Backfill) -> Mark:
@@ -189,18 +185,8 @@ def _show(run: Run, tally: Tally, *, ended: bool) -> None:
         made = {"route": run.route.name, **as_dict(tally, dry=dry, ended=ended)}
         say_json(hide_in(made, run.hidden))
     else:
-        say(hide_in(as_text(tally, run.retention, dry=dry, ended=ended), run.hidden))
-
-
-def _show_ended(run: Run, earlier: Earlier) -> None:
-    if run.as_json:
-        _show(run, Tally(before=earlier.rows), ended=True)
-        return
-    when = stamp(earlier.ended or 0.0)
-    say(
-        f"nothing to do: all {several(earlier.rows, 'row')} of it were read by {when}, for"
-        f" {visible(earlier.who)}; --from-start reads them again"
-    )
+        text = as_text(tally, run.source.unit, run.retention, dry=dry, ended=ended)
+        say(hide_in(text, run.hidden))
 
 
 @contextmanager

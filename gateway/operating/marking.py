@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gateway.core.claim import State
 from gateway.core.durations import format_duration
@@ -22,8 +22,9 @@ from gateway.store.backfill import Processed
 # than 100 ms, it is asked for again by itself. On two cores that three times as much wanted to run
 # on, half of the transactions took 50 ms and all up to 100; of 2,000 rows, 60 to 85 and up to 160.
 BATCH = 1_000
-# So many rows that cannot be used are named.
-EXAMPLES = 3
+# So many rows that cannot be used are named to a person, and to a program.
+EXAMPLES, MOST_NAMED = 3, 1_000
+_ABSENT = "where they have it, no delivery meets these keys"
 # Seconds. Clocks differ by some; what is further ahead was not processed yet.
 AHEAD = 60.0
 
@@ -36,6 +37,13 @@ class Mark(Protocol):
     ) -> Mapping[bytes, State]:
         """Which of them had claims, and in which state. `rows`: so many are done with these."""
         ...
+
+
+class Unused(NamedTuple):
+    """A row that cannot be used."""
+
+    number: int
+    why: str
 
 
 class Outcomes:
@@ -77,7 +85,15 @@ class Tally:
     too_old: int = 0
     untimed: int = 0
     unusable: int = 0
-    examples: list[str] = field(default_factory=list)
+    named: list[Unused] = field(default_factory=list)
+    """The first of those."""
+    absent: tuple[str, ...] = ()
+    """Places that deliveries are taken to lack, since no row has a column for them."""
+
+    @property
+    def is_found_wrong(self) -> bool:
+        """Whether a person has to look at it. Of rows that are all too old nothing was marked."""
+        return bool(self.unusable or (self.too_old and not self.keyed and not self.before))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +148,8 @@ class Marking:
         tally.too_old += pending.too_old
         tally.untimed += pending.untimed
         tally.unusable += pending.unusable
-        tally.examples += pending.examples[: EXAMPLES - len(tally.examples)]
+        tally.named += pending.named[: MOST_NAMED - len(tally.named)]
+        tally.absent = self._composer.absent
 
     def _take(self, row: Row, batch: dict[bytes, Processed], pending: Tally) -> None:
         now = self._terms.clock()
@@ -164,13 +181,14 @@ class Marking:
 
     def _refuse(self, row: Row, why: str, pending: Tally) -> None:
         pending.unusable += 1
-        if len(pending.examples) < EXAMPLES:
-            pending.examples.append(f"{self._terms.unit} {row.number}: {visible(why)}")
+        if len(pending.named) < MOST_NAMED:
+            pending.named.append(Unused(row.number, visible(why)))
 
 
-def as_text(tally: Tally, retention: timedelta, *, dry: bool, ended: bool) -> str:
-    """What was done, or would be, and what was not and why."""
-    rows = [*_done(tally, "would mark" if dry else "marked"), *_not_done(tally, retention)]
+def as_text(tally: Tally, unit: str, retention: timedelta, *, dry: bool, ended: bool) -> str:
+    """What was done, or would be, and what was not and why. `unit`: what numbers of rows count."""
+    title = "would mark" if dry else "marked"
+    rows = [*_done(tally, title), *_not_done(tally, unit, retention)]
     if not ended:
         rows.append(("broken off", "the same command does the rest"))
     return "\n".join(line for row in rows for line in wrapped(*row))
@@ -181,7 +199,8 @@ def _done(tally: Tally, title: str) -> Iterator[tuple[str, str]]:
     marked = counted.pop(None, 0)
     yield title, several(marked, "event")
     if tally.before:
-        yield "before", f"{several(tally.before, 'row')}, by an earlier run"
+        rows = several(tally.before, "row")
+        yield "before", f"{rows}, by an earlier run; --from-start reads them again"
     if there := counted.total():
         states = ", ".join(f"{number:,} {state}" for state, number in counted.most_common())
         yield "there", f"{there:,} had a claim, which stays as it is: {states}"
@@ -191,15 +210,20 @@ def _done(tally: Tally, title: str) -> Iterator[tuple[str, str]]:
         yield "no time", f"{several(tally.untimed, 'row')}, kept from now on"
 
 
-def _not_done(tally: Tally, retention: timedelta) -> Iterator[tuple[str, str]]:
+def _not_done(tally: Tally, unit: str, retention: timedelta) -> Iterator[tuple[str, str]]:
+    if tally.absent:
+        places = " and ".join(tally.absent)
+        yield "assumed", f"deliveries have no {places}, as there is no such column: {_ABSENT}"
     if tally.too_old:
         kept = format_duration(retention)
-        yield "too old", f"{several(tally.too_old, 'row')}: claims are kept for {kept}"
+        all_ = "" if tally.keyed or tally.before or tally.unusable else "all of them, "
+        yield "too old", f"{all_}{several(tally.too_old, 'row')}: claims are kept for {kept}"
     if tally.unusable:
         yield "unusable", several(tally.unusable, "row")
-        yield from (("", example) for example in tally.examples)
-    if more := tally.unusable - len(tally.examples):
-        yield "", f"and {more:,} more"
+        for one in tally.named[:EXAMPLES]:
+            yield "", f"{unit} {one.number}: {one.why}"
+    if (more := tally.unusable - EXAMPLES) > 0:
+        yield "", f"and {more:,} more; --json names the first {MOST_NAMED:,}"
 
 
 def as_dict(tally: Tally, *, dry: bool, ended: bool) -> dict[str, Any]:
@@ -218,5 +242,6 @@ def as_dict(tally: Tally, *, dry: bool, ended: bool) -> dict[str, Any]:
         "without_time": tally.untimed,
         "too_old": tally.too_old,
         "unusable": tally.unusable,
-        "examples": tally.examples,
+        "unusable_rows": [one._asdict() for one in tally.named],
+        "assumed_absent": list(tally.absent),
     }

@@ -33,14 +33,6 @@ class Processed(NamedTuple):
     """Epoch seconds."""
 
 
-class Earlier(NamedTuple):
-    """How far a source was read. Times are epoch seconds."""
-
-    rows: int
-    ended: float | None
-    who: str
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """Whose events are marked."""
@@ -63,13 +55,16 @@ class Backfill:
         self.same_recipe = True
         """Whether the gateways that served the route last make its keys in the same way."""
 
-    async def look(self, source: str | None) -> Earlier | None:
-        """How far this source was read; None for one that nobody began, or that has no name."""
+    async def done(self, source: str | None) -> int:
+        """How many rows of this source are done, if whoever began did not come to its end.
+
+        None of one that has no name.
+        """
         async with self._desk.transaction(LONGEST) as sql:
             if not await self._number(sql) or source is None:
-                return None
-            found = await sql.fetchrow(self._statements["last"], self._route, source)
-            return None if found is None else Earlier(*found)
+                return 0
+            rows: int | None = await sql.fetchval(self._statements["done"], self._route, source)
+            return rows or 0
 
     async def begin(self, source: str, by: By, rows: int) -> None:
         """Record who does it, from which row on."""

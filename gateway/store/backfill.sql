@@ -4,9 +4,9 @@
 -- name: number
 select id, recipe from dedup.routes where name = $1;
 
--- name: last
--- How far this source was read, by whoever did so last.
-select rows, extract(epoch from ended)::float8 as ended, who
+-- name: done
+-- How far whoever read this source last came, without its end.
+select case when ended is null then rows end
   from dedup.backfills
  where route = $1
    and source = $2

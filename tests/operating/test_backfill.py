@@ -135,7 +135,7 @@ async def test_rows_that_cannot_be_used_are_named_and_the_others_are_marked(
         "            line 5: time '2026-08-25 09:30' is no certain time; write it as",
         "            2026-08-25T09:30:00Z, with an offset, or as epoch seconds",
         "            line 6: json:/event_id has no value that is an id",
-        "            and 1 more",
+        "            and 1 more; --json names the first 1,000",
     ]
     assert await count(rows) == 1
 

@@ -56,7 +56,7 @@ async def test_what_broke_off_goes_on_where_it_stopped(rows: Rows, tmp_path: Pat
     ended = await run(*ORDERS, source, *WHO)
     assert ended.stdout.splitlines() == [
         "marked      4 events",
-        "before      6 rows, by an earlier run",
+        "before      6 rows, by an earlier run; --from-start reads them again",
     ]
     assert await marked(rows) == {*IDS} - {"evt_2"}  # what was done is not looked at again
     runs = await rows.sql.fetch("select rows, marked, ended from dedup.backfills order by id")
@@ -74,23 +74,49 @@ async def test_whoever_wants_it_begins_at_the_start(rows: Rows, tmp_path: Path) 
     assert (said["marked"], said["there"], said["rows_before"]) == (5, {"completed": 5}, 0)
 
 
-async def test_after_the_end_a_run_of_the_same_file_changes_nothing(
+async def test_after_the_end_a_run_of_the_same_file_reads_it_anew_and_changes_nothing(
     rows: Rows, tmp_path: Path
 ) -> None:
     await run(*ORDERS, listed(tmp_path / "a.csv", IDS), *WHO)
     before = await rows.sql.fetch("select *, xmin from dedup.claims order by key")
-    records = await rows.sql.fetch("select *, xmin from dedup.backfills")
+    for _ in range(2):
+        said = await told(*ORDERS, str(tmp_path / "a.csv"), *WHO)
+        assert (said["rows"], said["rows_before"], said["marked"]) == (10, 0, 0)
+        assert said["there"] == {"completed": 10}
+        assert await rows.sql.fetch("select *, xmin from dedup.claims order by key") == before
+
+
+async def test_marks_that_were_lost_come_back_by_the_same_command(
+    rows: Rows, tmp_path: Path
+) -> None:
+    source = listed(tmp_path / "a.csv", IDS)
+    await run(*ORDERS, source, *WHO)
+    await rows.sql.execute("truncate dedup.claims")
+    assert (await told(*ORDERS, source, *WHO))["marked"] == 10
+    assert await marked(rows) == set(IDS)
+
+
+async def test_rows_that_cannot_be_used_are_as_wrong_each_time(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,time\nevt_1,\n,\n")
+    for _ in range(2):
+        said = await told(*ORDERS, str(tmp_path / "a.csv"), *WHO, code=1)
+        assert (said["rows"], said["unusable"]) == (2, 1)
+
+
+async def test_what_was_too_old_is_marked_once_claims_are_kept_for_longer(
+    file: Path, tmp_path: Path
+) -> None:
+    source = listed(tmp_path / "a.csv", IDS, ago=70 * 86400)
+    assert (await told(*ORDERS, source, *WHO, code=1))["too_old"] == 10
+    rewritten(file, "event_id: json:/event_id", "event_id: json:/event_id\n    retention: 90d")
+    assert (await told(*ORDERS, source, *WHO))["marked"] == 10
+
+
+async def test_a_file_that_broke_off_is_known_whatever_its_name(rows: Rows, tmp_path: Path) -> None:
+    await broken_off(rows, listed(tmp_path / "a.csv", IDS))
     (tmp_path / "a.csv").rename(tmp_path / "b.csv")
-    ended = await run(*ORDERS, str(tmp_path / "b.csv"), *WHO)
-    assert ended.exit_code == 0
-    assert ended.stdout.startswith("nothing to do: all 10 rows of it were read by ")
     said = await told(*ORDERS, str(tmp_path / "b.csv"), *WHO)
-    assert (said["rows"], said["rows_before"], said["marked"]) == (0, 10, 0)
-    assert await rows.sql.fetch("select *, xmin from dedup.claims order by key") == before
-    assert await rows.sql.fetch("select *, xmin from dedup.backfills") == records
-    said = await told(*ORDERS, str(tmp_path / "b.csv"), *WHO, "--from-start")
-    assert said["there"] == {"completed": 10}
-    assert await rows.sql.fetch("select *, xmin from dedup.claims order by key") == before
+    assert (said["rows_before"], said["marked"]) == (6, 4)
 
 
 async def test_a_file_with_other_rows_is_another_one(rows: Rows, tmp_path: Path) -> None:
@@ -103,7 +129,7 @@ async def test_a_file_is_another_one_for_another_route_or_another_key(
     file: Path, rows: Rows, tmp_path: Path
 ) -> None:
     source = listed(tmp_path / "a.csv", IDS)
-    await run(*ORDERS, source, *WHO)
+    await broken_off(rows, source)
     assert (await told("backfill", "--route", "mails", source, *WHO))["marked"] == 10
     id_ = "event_id: json:/event_id"
     rewritten(file, id_, f"{id_}\n    scope: x")

@@ -181,7 +181,7 @@ async def test_a_route_that_nobody_served_yet_gets_a_number_and_a_canary(
     at: Desk, sql: asyncpg.Connection, stores: Stores
 ) -> None:
     backfill = Backfill(at, TARGET)
-    assert await backfill.look("source") is None
+    assert await backfill.done("source") == 0
     await backfill.begin("source", BY, 0)
     store = await stores.open()
     (memory,) = (await store.inner.retention.memories([ROUTE])).values()
@@ -192,8 +192,8 @@ async def test_a_route_that_nobody_served_yet_gets_a_number_and_a_canary(
 async def test_keys_of_another_recipe_are_noticed(at: Desk, stores: Stores) -> None:
     await stores.open()
     one, other = Backfill(at, TARGET), Backfill(at, Target(ROUTE, b"changed", keep_ids=True))
-    await one.look(None)
-    await other.look(None)
+    await one.done(None)
+    await other.done(None)
     assert (one.same_recipe, other.same_recipe) == (True, False)
 
 
