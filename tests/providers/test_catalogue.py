@@ -45,8 +45,9 @@ def test_what_a_program_reads_has_every_fact_too(name: str) -> None:
 
 
 def test_no_address_is_cut_on_a_terminal_and_no_line_is_folded_in_a_pipe() -> None:
-    source = next(known.source for known in evidence(presets.preset("stripe")) if known.source)
-    assert source in run("stripe", columns=40)
+    assert "https://docs.stripe.com/webhooks/process-undelivered-events" in run(
+        "stripe", columns=40
+    )
     piped = CliRunner(env={"COLUMNS": None}).invoke(cli.app, ["providers", "stripe"]).stdout
     listed = CliRunner(env={"COLUMNS": None}).invoke(cli.app, ["providers"]).stdout
     for text in presets.preset("stripe").traps:
