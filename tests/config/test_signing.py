@@ -232,7 +232,7 @@ def test_check_as_data_says_what_is_checked_and_what_is_unproven(read: Read) -> 
     assert "stripe" in sender["verified_by"]
     unproven = {one["setting"]: one["confidence"] for one in sender["unproven"]}
     assert unproven["promise.timeout"] == "sources disagree"
-    assert unproven["duplicate_reply"] == "from memory"
+    assert unproven["per_attempt"] == "inferred"
     assert not {"event_id", "event_time"} & set(unproven)
     assert "https://docs.stripe.com/" in sender["sources"]["event_id"]
     assert found["routes"][0]["origins"]["signature.secrets"] == "gateway.yaml line 7"
