@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 
 from gateway.config import Loaded
 from gateway.config.memory_report import MemoryFindings
 from gateway.config.report import StoreFindings
-from gateway.core.canary import Remembered, expected
+from gateway.core.canary import Memory, Remembered
 from gateway.core.claim import StoreAway
 from gateway.flow.remembering import unrecognised
 from gateway.retaining import kept
@@ -51,9 +52,16 @@ async def _memory(store: Store, loaded: Loaded) -> MemoryFindings | None:
             one.route.name: Remembered(
                 retention=one.retention,
                 reach=memory.reach,
-                expected=expected(one.needed, memory.age),
+                expected=one.expected(_as_registered(memory, one.retention), memory.age),
             )
             for one in kept(loaded)
             if (memory := memories.get(one.route.name)) is not None
         },
     )
+
+
+def _as_registered(memory: Memory, retention: float) -> Memory:
+    """What the file's retention will be: raised from the one on record, where that is shorter."""
+    if memory.retention is None or memory.retention >= retention:
+        return memory
+    return replace(memory, grown=min(memory.retention, memory.grown or memory.retention))

@@ -203,7 +203,7 @@ EDITS_OF_RETENTION = [
     Edit("remembering: never told again", REMEMBERING,
          "if any(memory.retention is None for memory in memories.values()):", "if False:"),
     Edit("remembering: short ones need the floor", REMEMBERING,
-         "if floor is None or self.accepts_short:", "if floor is None:"),
+         "if floor is not None and not self.accepts_short:", "if floor is not None:"),
     Edit("remembering: accepted ones are warned about", REMEMBERING,
          "if new.route not in accepting]", "]"),
     Edit("remembering: what was accepted is missed again", REMEMBERING,

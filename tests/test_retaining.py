@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from gateway.config import load
+from gateway.core.canary import Memory
 from gateway.retaining import kept
 from tests.rig import settings
 
@@ -25,7 +26,8 @@ def test_routes_that_share_a_scope_keep_each_others_claims_for_the_longest_reten
     found = {one.route.name: one for one in kept(load(file, env={}, flags={}))}
     days = {name: one.retention / 86400 for name, one in found.items()}
     assert days == {"one": 50, "two": 50, "alone": 35, "short": 1}
-    needed = {name: one.needed / 86400 for name, one in found.items()}
+    old = Memory(9e9, 9e9, None)
+    needed = {name: one.expected(old, old.age) / 86400 for name, one in found.items()}
     assert needed == {"one": 33, "two": 33, "alone": 33, "short": 1}
     assert [name for name, one in found.items() if one.accepts_new] == ["alone"]
     assert found["one"].told.retention == 50 * 86400

@@ -29,6 +29,9 @@ class Memory:
     """The effective retention."""
     retention: float | None
     """As it was registered last, by whatever process; None where none has."""
+    grown: float | None = None
+    """What the retention was before it was raised, and the time since: more cannot be there. None
+    where it never was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,13 +92,17 @@ class Kept:
     retention: float
     """Seconds: its own, or that of a route with the same scope, if it is longer."""
 
-    @property
-    def needed(self) -> float:
-        """How far the memory of an old route has to reach, in seconds."""
+    def expected(self, memory: Memory, known_age: float) -> float:
+        """How far the memory has to reach, in seconds.
+
+        To the floor, where there is one to keep: that it was raised a moment ago helps nobody
+        whose duplicates come later. Else to what the user wished, as soon as that is possible.
+        """
         floor = self.route.floor
-        if floor is None or self.accepts_short:
-            return self.route.retention.total_seconds()
-        return floor.total_seconds()
+        if floor is not None and not self.accepts_short:
+            return expected(floor.total_seconds(), known_age)
+        wished = self.route.retention.total_seconds()
+        return expected(wished if memory.grown is None else min(wished, memory.grown), known_age)
 
     @property
     def told(self) -> Told:
@@ -210,7 +214,7 @@ class Remembering:
         return Remembered(
             retention=own if memory.retention is None else min(own, memory.retention),
             reach=memory.reach,
-            expected=expected(kept.needed, max(memory.age, now - began)),
+            expected=kept.expected(memory, max(memory.age, now - began)),
         )
 
 

@@ -86,7 +86,7 @@ class Retention:
     async def memories(self, names: Iterable[str]) -> dict[str, Memory]:
         """How far the memory of each route on record reaches."""
         rows = await self._ask("memory", list(names), int(PLANTED_EVERY), within=SLOW)
-        return {name: Memory(age, reach, kept) for name, age, reach, kept in rows}
+        return {name: Memory(age, reach, kept, grown) for name, age, reach, kept, grown in rows}
 
     async def last_purge(self) -> float | None:
         """When a run was done last, by whichever process; epoch seconds."""

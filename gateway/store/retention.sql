@@ -135,7 +135,11 @@ with noted as materialized (
    group by n.route
 )
 select r.name, coalesce(greatest(extract(epoch from now() - r.born), 0), 0)::float8 as age,
-       coalesce(greatest(extract(epoch from now()) - s.at, 0), 0)::float8 as reach, r.retention
+       coalesce(greatest(extract(epoch from now()) - s.at, 0), 0)::float8 as reach, r.retention,
+       (select min(c.was + extract(epoch from now() - c.at))
+          from dedup.retentions c
+         where c.route = r.id
+           and c.was < c."is")::float8 as grown
   from dedup.routes r
   left join since s on s.route = r.id
  where r.name = any ($1::text[]);

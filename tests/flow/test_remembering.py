@@ -12,6 +12,7 @@ import pytest
 from gateway.core.canary import Memory, Remembered
 from gateway.core.claim import StoreAway
 from gateway.core.retention import Changed, OnRecord, Promise, Told
+from gateway.core.route import Route
 from gateway.flow.remembering import LOOK_EVERY, Kept, Remembering, pause_after
 from tests import routes
 
@@ -179,18 +180,27 @@ async def test_a_memory_has_to_reach_as_far_as_this_process_has_seen_it_reach(
     assert remembering.memories["orders"].expected == 10 * DAYS
 
 
+WITHOUT_PROMISE = replace(ROUTE, promise=None, retention=60 * DAY)
+
+
 @pytest.mark.parametrize(
-    ("route", "short", "needed"),
+    ("route", "short", "grown", "needed"),
     [
-        (ROUTE, False, 10),
-        (ROUTE, True, 13),
-        (replace(ROUTE, promise=None, retention=60 * DAY), False, 60),
+        (ROUTE, False, None, 10),
+        (ROUTE, False, 4, 10),
+        (ROUTE, True, None, 13),
+        (ROUTE, True, 4, 4),
+        (WITHOUT_PROMISE, False, None, 60),
+        (WITHOUT_PROMISE, False, 45, 45),
+        (WITHOUT_PROMISE, False, 70, 60),
     ],
 )
-def test_what_is_needed_is_the_floor_or_else_what_is_kept(
-    route: object, short: bool, needed: int
+def test_what_is_expected_is_the_floor_or_else_what_is_kept_as_soon_as_that_is_possible(
+    route: Route, short: bool, grown: int | None, needed: int
 ) -> None:
-    assert Kept(route, short, False, 1.0).needed == needed * DAYS  # type: ignore[arg-type]
+    memory = Memory(0.0, 0.0, None, None if grown is None else grown * DAYS)
+    assert Kept(route, short, False, 1.0).expected(memory, 99 * DAYS) == needed * DAYS
+    assert Kept(route, short, False, 1.0).expected(memory, 3 * DAYS) == 3 * DAYS
 
 
 async def test_a_retention_is_the_shorter_one_of_the_file_and_the_record(

@@ -73,6 +73,26 @@ async def test_a_change_is_recorded_once_however_many_processes_start_with_it(
     assert [(row[2], row[3]) for row in await on_record(sql)] == [(13, "host:1"), (12, "host:2")]
 
 
+async def test_a_memory_that_was_raised_reaches_no_further_than_it_did_and_the_time_since(
+    stores: Stores, sql: asyncpg.Connection
+) -> None:
+    process = await start(stores, days(13))
+
+    async def grown() -> float | None:
+        found = (await process.store.inner.retention.memories(["orders"]))["orders"].grown
+        return None if found is None else round(found / 86400, 2)
+
+    assert await grown() is None
+    await process.use(days(20))
+    assert await grown() == 13
+    await sql.execute("update dedup.retentions set at = at - interval '5 days'")
+    assert await grown() == 18
+    await process.use(days(12))
+    assert await grown() == 18
+    await process.use(days(30))
+    assert await grown() == 12
+
+
 async def test_the_latest_shortening_of_each_route_can_be_asked_for(
     stores: Stores, sql: asyncpg.Connection
 ) -> None:
