@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -21,6 +19,7 @@ from gateway.core.auditing import (
     Terms,
     terms,
 )
+from gateway.store.copying import copy
 from gateway.store.deliveries import as_it_was, whole
 from gateway.store.known import CLAIMS
 from gateway.store.operator import Desk
@@ -34,9 +33,6 @@ LONGEST = 600
 FETCHED = 2_000
 # Beside standings: doubles whose claim is doubtful.
 ANNOUNCED = "announced"
-# So many rows are copied in one go, within so many seconds: for room on a connection that breaks
-# meanwhile asyncpg waits for good, whatever its own time-out.
-COPIED, COPY_TIMEOUT = 20_000, 60.0
 # For this transaction: a million rows are grouped and joined, and Postgres' own 4 MB are for many
 # sessions at once. Here there is one.
 MEMORY = "64MB"
@@ -162,11 +158,7 @@ class _Comparison:
             (UUID(one.key), whole(one.event_id[:KEPT_CHARACTERS]), one.at, one.line)
             for one in listing
         )
-        said = ""
-        while said != "COPY 0":
-            async with asyncio.timeout(COPY_TIMEOUT):
-                some = islice(rows, COPIED)
-                said = await sql.copy_records_to_table("audit_rows", records=some)
+        await copy(sql, "audit_rows", rows)
         await sql.execute("analyze audit_rows")
 
     async def judge(self, sql: asyncpg.Connection) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core.claim import State
 from gateway.core.event import EventKey
+from gateway.store.copying import copy
 from gateway.store.known import CLAIMS
 from gateway.store.operator import LOCKED_PAUSE, LOCKED_TRIES, By, Desk, Locked
 from gateway.store.queries import read
@@ -103,28 +104,18 @@ class Backfill:
     ) -> Mapping[bytes, State]:
         async with self._desk.transaction(LONGEST) as sql:
             await sql.execute(self._statements["table"])
-            await sql.copy_records_to_table(
-                "marked",
-                schema_name="pg_temp",
-                columns=("key", "first_seen", "event_id"),
-                records=self._records(sql, events),
-            )
+            await copy(sql, "marked", self._records(sql, events))
             record = (self._route, self._record, rows, ended)
             return _states(await sql.fetch(self._statements["mark"], *record))
 
     def _records(
         self, sql: asyncpg.Connection, events: Sequence[Processed]
-    ) -> list[tuple[UUID, int, str | None]]:
+    ) -> Iterator[tuple[UUID, int, str | None]]:
         utf8 = getattr(sql.get_settings(), "server_encoding", "UTF8") == "UTF8"
         keep = self._target.keep_ids
-        return [
-            (
-                UUID(event.key.digest),
-                math.floor(event.at),
-                kept_text(event.key.event_id, utf8=utf8) if keep else None,
-            )
-            for event in events
-        ]
+        for event in events:
+            event_id = kept_text(event.key.event_id, utf8=utf8) if keep else None
+            yield UUID(event.key.digest), math.floor(event.at), event_id
 
     async def _number(self, sql: asyncpg.Connection) -> bool:
         """Whether the route has one."""

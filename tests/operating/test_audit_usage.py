@@ -13,7 +13,7 @@ import pytest
 
 from gateway.core.auditing import Against, Asked
 from gateway.core.claim import StoreAway
-from gateway.store import audit
+from gateway.store import copying
 from gateway.store.audit import Listing, Question, compare
 from gateway.store.operator import desk
 from tests.operating.audited import DAY, Audited
@@ -107,8 +107,8 @@ async def test_a_store_that_is_away_and_a_consumer_s_database_are_told_apart(
 async def test_a_store_that_goes_away_meanwhile_is_told_by_what_happened(
     audited: Audited, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "COPIED", 200_000)
-    monkeypatch.setattr(audit, "COPY_TIMEOUT", 2.0)
+    monkeypatch.setattr(copying, "COPIED", 200_000)
+    monkeypatch.setattr(copying, "COPY_TIMEOUT", 2.0)
 
     async def kill() -> None:
         session = await asyncpg.connect(database)

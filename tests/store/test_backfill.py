@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
 import asyncpg
@@ -13,8 +14,9 @@ import pytest
 from asyncpg.pgproto.pgproto import UUID
 from asyncpg.transaction import Transaction
 
-from gateway.core.claim import Arrival, Ask, Ending, Held, Seen, State, Won
+from gateway.core.claim import Arrival, Ask, Ending, Held, Seen, State, StoreAway, Won
 from gateway.core.event import EventKey
+from gateway.store import copying
 from gateway.store.backfill import Backfill, Processed, Target
 from gateway.store.operator import LOCK_WAIT, By, Desk, Locked, Unready, desk
 from tests.rig.deadline import eventually
@@ -175,6 +177,42 @@ async def test_what_somebody_holds_for_good_ends_it_and_nothing_is_done(
     assert await row(sql, free) is None
     await transaction.rollback()
     assert await backfill.mark(processed(held, free), 2, ended=True) == {}
+
+
+class Cutting(list[Processed]):
+    """Events of which the last ones go out on a connection that is cut."""
+
+    def __init__(self, events: list[Processed], dsn: str) -> None:
+        super().__init__(events)
+        self._dsn = dsn
+
+    def __iter__(self) -> Iterator[Processed]:
+        for number, event in enumerate(super().__iter__()):
+            if 4 * number == 3 * len(self):  # the loop learns nothing of it meanwhile
+                other = threading.Thread(target=lambda: asyncio.run(self._cut()))
+                other.start()
+                other.join()
+            yield event
+
+    async def _cut(self) -> None:
+        session = await asyncpg.connect(self._dsn)
+        await session.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and query like 'COPY%'"
+        )
+        await session.close()
+
+
+async def test_a_connection_that_is_cut_while_rows_go_out_ends_it(
+    database: str, at: Desk, sql: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "COPIED", 200_000)
+    monkeypatch.setattr(copying, "COPY_TIMEOUT", 2.0)
+    backfill = await begun(at)
+    some = processed(*(EventKey(n.to_bytes(16), 200 * "x") for n in range(100_000)))
+    with pytest.raises(StoreAway):
+        await backfill.mark(Cutting(some, database), len(some), ended=True)
+    assert not await sql.fetchval("select rows from dedup.backfills")
 
 
 async def test_a_route_that_nobody_served_yet_gets_a_number_and_a_canary(
