@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from gateway.store.migrate import migrations
 from tests.rig import certificate
 from tests.rig.deadline import eventually
 from tests.rig.postgres import Server
@@ -27,12 +28,9 @@ async def test_a_store_that_is_migrated_goes_and_comes_back_is_in_the_log(
     world: World, server: Server
 ) -> None:
     gateway = await world.gateway(world.file(world.route()))
-    assert (await gateway.logged("store_migrated"))["migrations"] == [
-        "0001_claims",
-        "0002_inbox",
-        "0003_batches",
-        "0004_observations",
-    ]
+    applied = (await gateway.logged("store_migrated"))["migrations"]
+    assert applied == [migration.name for migration in migrations()]
+    assert applied[:2] == ["0001_claims", "0002_inbox"]
     await gateway.logged("store_up")
     server.stop()
     assert (await gateway.logged("store_away"))["problem"]

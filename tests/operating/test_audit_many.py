@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,22 +14,14 @@ from asyncpg.pgproto.pgproto import UUID
 
 from gateway.core.keying import digest
 from tests.operating.audited import DAY, Audited
+from tests.operating.measured import measured
 from tests.operating.rows import Rows
 
 MANY, MILLION = 20_000, 1_000_000
-# Of a command that reads nothing it is some 75.
-MEGABYTES = 120
+# MiB: of a command that reads nothing it is some 75.
+MOST_MEMORY = 120
 # Of each thousand events one was lost, one was done twice, and one was done without a claim.
 LOST, TWICE, LEAKED = 7, 8, 9
-PROGRAM = """
-import sys
-from gateway.cli import app
-try:
-    app()
-finally:
-    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-    print(int(status["VmHWM"].split()[0]) // 1024, file=sys.stderr)
-"""
 
 
 @pytest.fixture
@@ -77,13 +66,9 @@ def _write(audited: Audited, names: list[str]) -> str:
 
 
 def audit(*words: str) -> tuple[str, int]:
-    """What it prints, and the most memory that it had: megabytes."""
+    """What it prints, and the most memory that it had."""
     window = ("--since", "35d", "--until", "5d")
-    line = [sys.executable, "-c", PROGRAM, "audit", "--route", "orders", *window, *words]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    ended = subprocess.run(line, capture_output=True, text=True, env=env, check=False)
-    assert ended.returncode == 1, ended.stderr
-    return ended.stdout, int(ended.stderr.splitlines()[-1])
+    return measured("audit", "--route", "orders", *window, *words, code=1)
 
 
 async def audit_many(audited: Audited, count: int) -> None:
@@ -96,13 +81,13 @@ async def audit_many(audited: Audited, count: int) -> None:
     assert said["list"] == {"matched": count - 2 * each}
     assert (said["rows"], said["claims"]) == (count, count - each)
     assert len(said["findings"]) == 3 * 3
-    assert memory < MEGABYTES
+    assert memory < MOST_MEMORY
     # As with ids of another kind all is wrong, and all of it is written.
     await audited.sql.execute("update dedup.claims set key = gen_random_uuid()")
     text, memory = await asyncio.to_thread(audit, "--effects", effects, "--csv")
     kinds = Counter(line.partition(",")[0] for line in text.splitlines()[1:])
     assert kinds == {"leak": count - each, "loss": count - each, "double": each}
-    assert memory < MEGABYTES
+    assert memory < MOST_MEMORY
 
 
 async def test_an_audit_of_many_rows_finds_the_few_that_are_wrong(audited: Audited) -> None:

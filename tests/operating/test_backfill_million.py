@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from tests.operating.lines import WHO, told
 from tests.operating.marked import serve
+from tests.operating.measured import measured
 from tests.operating.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("file", "at")
@@ -29,15 +28,6 @@ def written(path: Path, count: int) -> str:
     return str(path)
 
 
-def memory_of(*words: str) -> int:
-    """The most that a command took, in MiB, once it has ended well."""
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    pid = os.posix_spawn(sys.executable, [sys.executable, "-m", "gateway", *words], env)
-    _, status, used = os.wait4(pid, 0)
-    assert status == 0
-    return used.ru_maxrss // 1024
-
-
 async def mark(count: int, file: Path, rows: Rows) -> None:
     await serve(file, rows)
     source = written(file.parent / "many.jsonl", count)
@@ -46,7 +36,7 @@ async def mark(count: int, file: Path, rows: Rows) -> None:
     counted = await told(*words, "--dry-run")
     assert (counted["marked"], counted["repeated"]) == (count - repeated, repeated)
     began = time.monotonic()
-    memory = await asyncio.to_thread(memory_of, *words, *WHO)
+    _, memory = await asyncio.to_thread(measured, *words, *WHO)
     print(f"{count:,} rows in {time.monotonic() - began:.1f} s, {memory} MiB")
     assert memory < MOST_MEMORY
     asked = "select count(*), count(distinct first_seen) from dedup.claims where state = 'd'"
