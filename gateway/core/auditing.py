@@ -4,8 +4,9 @@ Against what the consumer has done:
 
     leak        an effect of an event without a claim: it went past the gateway, or had no id there
     loss        a completed claim of an event without an effect
+    marked      the same of a claim that a backfill made: no consumer said success, somebody did
     double      an event with two effects; *announced* where its claim is doubtful, for then a
-                forward of it was marked
+                forward of it was marked. Others may have been too, with a whole batch
 
 Against what the provider says that it sent:
 
@@ -58,6 +59,7 @@ class Standing(StrEnum):
     MATCHED = "matched"
     LEAK = "leak"
     LOSS = "loss"
+    MARKED = "marked"
     DOUBLE = "double"
     MISSING = "missing"
     UNKNOWN = "unknown"
@@ -72,7 +74,7 @@ class Standing(StrEnum):
 
 
 KINDS = {
-    Against.EFFECTS: (Standing.LEAK, Standing.LOSS, Standing.DOUBLE),
+    Against.EFFECTS: (Standing.LEAK, Standing.LOSS, Standing.MARKED, Standing.DOUBLE),
     Against.PROVIDER: (Standing.MISSING, Standing.UNKNOWN),
 }
 """What is wrong, in the order in which it is told."""
@@ -215,7 +217,9 @@ def of_claim(claim: Claim, settled: float | None, terms: Terms, *, dropped: bool
     if dropped:
         return Standing.DROPPED
     inside = _is_inside(claim.first_seen, ended(claim, settled), terms)
-    return Standing.LOSS if inside else Standing.EDGE
+    if not inside:
+        return Standing.EDGE
+    return Standing.MARKED if claim.fingerprint is None else Standing.LOSS
 
 
 def ended(claim: Claim, settled: float | None) -> float:

@@ -128,6 +128,7 @@ def audit(
             rows=read.rows,
             unusable=read.unusable,
             examples=hide_in(tuple(read.examples), loaded.hidden),
+            absent=hide_in(composer.absent, loaded.hidden),
             sharing=_sharing(loaded, found),
             sample=sample,
             seed=question.seed,

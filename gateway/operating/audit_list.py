@@ -68,6 +68,8 @@ async def _read(source: Source, composer: Composer, listing: Spool[Listing], *, 
                     listing.append(found)
                 else:
                     _note(read, f"{source.unit} {row.number}", found)
+    if not read.rows and source.query is None:  # an export that went wrong; a query was answered
+        raise Unusable("the list has no rows, so there is nothing to compare")
     if read.rows and read.unusable == read.rows:
         raise Unusable(f"no row can be used; {read.examples[0]}")
     return read

@@ -23,6 +23,7 @@ from gateway.store.audit import ANNOUNCED, Found
 _HEADS = {
     Standing.LEAK: "leak: an effect without a claim",
     Standing.LOSS: "loss: a completed claim without an effect",
+    Standing.MARKED: "marked: a claim that a backfill made, without an effect",
     Standing.DOUBLE: "double: an event with two effects",
     Standing.MISSING: "missing: sent, says the provider, and without a claim",
     Standing.UNKNOWN: "unknown: a claim that the provider does not list",
@@ -82,6 +83,7 @@ def _head(report: Report) -> dict[str, Any]:
         "rows": report.rows,
         "unusable": report.unusable,
         "unusable_examples": list(report.examples),
+        "assumed_absent": list(report.absent),
         "claims": answer.claims,
         "found": {kind.value: answer.found(kind) for kind in report.kinds},
         "announced": answer.of_list.get(ANNOUNCED, 0),
@@ -109,7 +111,7 @@ def _line(one: Found, unit: str) -> str:
 def _note(one: Found, unit: str) -> str:
     doubtful = ", doubtful" if one.doubtful else ""
     match Standing(one.kind):
-        case Standing.LOSS | Standing.UNKNOWN if one.action in _BY_AN_OPERATOR:
+        case Standing.MARKED | Standing.LOSS | Standing.UNKNOWN if one.action in _BY_AN_OPERATOR:
             return _BY_AN_OPERATOR[one.action]
         case Standing.LOSS:
             return f"attempt {one.attempt}{doubtful}"

@@ -30,6 +30,8 @@ class Report:
     """Rows of which no key can be made."""
     examples: tuple[str, ...]
     """Why, of the first ones."""
+    absent: tuple[str, ...]
+    """Places that deliveries are taken to lack, since no row has a column for them."""
     sharing: tuple[str, ...]
     """Other routes whose ids are one with this one's."""
     sample: int | None
@@ -50,6 +52,7 @@ _SIDES = {Against.EFFECTS: "Effects", Against.PROVIDER: "The provider's list"}
 _COUNTED = {
     Standing.LEAK: ("event has an effect and no claim", "events have an effect and no claim"),
     Standing.LOSS: ("completed claim has no effect", "completed claims have no effect"),
+    Standing.MARKED: ("claim of a backfill has no effect", "claims of backfills have no effect"),
     Standing.DOUBLE: ("event has two effects or more", "events have two effects or more"),
     Standing.MISSING: ("event was sent and has no claim", "events were sent and have no claim"),
     Standing.UNKNOWN: ("claim is of no listed event", "claims are of no listed event"),
@@ -65,9 +68,16 @@ _MEANS = {
         " each; claims release lets the provider send it again. Where the consumer does nothing"
         " about some kinds of events, these are among them: --partial leaves them out."
     ),
+    Standing.MARKED: (
+        "marked: a backfill said that these were processed, and the list does not. Either it is not"
+        " whole, or what the backfill read was wrong: then no delivery of them had its effect."
+        " dedup-gateway claims show says who ran it; compare its rows with the list."
+    ),
     Standing.DOUBLE: (
         "double: forwards of the announced ones were marked, since an earlier attempt may have had"
-        " its effect. The others came on another way, or the list has two rows for one effect."
+        " its effect. Of the others no claim says why: the gateway forwarded every copy while the"
+        " route was in observe, or a batch was sent whole once more, marked; or they came on"
+        " another way, or the list has two rows for one effect."
     ),
     Standing.MISSING: (
         "missing: these never arrived, or without an id where the route reads it, or were refused."
@@ -113,18 +123,21 @@ def _list_lines(report: Report) -> Iterator[str]:
     if report.unusable:
         said = several(report.unusable, "more row")
         yield f"{said} cannot be used: {'; '.join(report.examples)}"
+    if report.absent:
+        places = " and ".join(report.absent)
+        yield f"assumed: deliveries have no {places}, as there is no such column"
 
 
 def _found(report: Report, kind: Standing) -> str:
     answer = report.answer
     number = answer.found(kind)
-    if report.partial and kind in (Standing.LOSS, Standing.UNKNOWN):
+    if report.partial and kind in (Standing.LOSS, Standing.MARKED, Standing.UNKNOWN):
         return "not looked for: the list is partial"
     if not number:
         return "none"
     said = several(number, *_COUNTED[kind])
-    if kind is Standing.DOUBLE:
-        said += f", {answer.of_list.get(ANNOUNCED, 0):,} of them announced"
+    if kind is Standing.DOUBLE and (announced := answer.of_list.get(ANNOUNCED, 0)):
+        said += f", {announced:,} of them announced"
     if report.sample is not None and number > report.sample:
         said += f"; {report.sample:,} shown"
     return said

@@ -89,6 +89,7 @@ select c.key, c.event_id,
             when c.state not in ('d', 'D')                then 'undecided'
             when c.action = 'drop'                        then 'dropped'
             when c.near or c.ended > $3 - $4              then 'edge'
+            when c.marked                                 then 'marked'
             else 'loss' end,
        c.state, c.attempt, c.first_seen, c.ended, c.action
   from (select c.key, c.event_id, c.state, coalesce(c.attempt, 1) as attempt, c.first_seen,
@@ -100,6 +101,7 @@ select c.key, c.event_id,
                  case when c.state in ('d', 'D') then extract(epoch from c.until) end,
                  extract(epoch from e.settled))::float8 as ended,
                -- What was completed by a first forward has no attempt.
+               c.attempt = 1 and c.state in ('d', 'D') as marked,
                coalesce(
                  (select a.action
                     from dedup.actions a

@@ -124,6 +124,15 @@ def test_a_completed_claim_without_an_effect_is_a_loss_where_its_effect_had_to_b
     assert of_claim(claim, settled, EFFECTS, dropped=False) is standing
 
 
+def test_a_mark_without_an_effect_is_no_loss_where_its_effect_had_to_be_listed() -> None:
+    marked = replace(DONE, fingerprint=None)
+    assert of_claim(marked, None, EFFECTS, dropped=False) is Standing.MARKED
+    young = replace(marked, first_seen=UNTIL - EDGE + 1)
+    assert of_claim(young, None, EFFECTS, dropped=False) is Standing.EDGE
+    assert of_claim(marked, None, EFFECTS, dropped=True) is Standing.DROPPED
+    assert of_claim(marked, None, PROVIDER, dropped=False) is Standing.UNKNOWN
+
+
 @pytest.mark.parametrize("claim", OPEN, ids=lambda claim: claim.state)
 def test_an_open_claim_is_undecided_for_effects_and_has_arrived_for_a_provider(
     claim: Claim,

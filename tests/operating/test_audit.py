@@ -72,6 +72,7 @@ claims      8 that orders took within the window
 
 leak        2 events have an effect and no claim
 loss        2 completed claims have no effect
+marked      none
 double      2 events have two effects or more, 1 of them announced
 
 aside       1 event without a claim, older than the memory, which begins
@@ -91,8 +92,10 @@ so          leak: these events reached the consumer on another way, or as
             again. Where the consumer does nothing about some kinds of events,
             these are among them: --partial leaves them out.
             double: forwards of the announced ones were marked, since an earlier
-            attempt may have had its effect. The others came on another way, or
-            the list has two rows for one effect.
+            attempt may have had its effect. Of the others no claim says why:
+            the gateway forwarded every copy while the route was in observe, or
+            a batch was sent whole once more, marked; or they came on another
+            way, or the list has two rows for one effect.
 """
 
 
@@ -109,7 +112,7 @@ async def test_json_has_each_finding_with_id_key_times_and_claim(
     audited: Audited, effects: str
 ) -> None:
     said = await audited.audit("--effects", effects)
-    assert said["found"] == {"leak": 2, "loss": 2, "double": 2}
+    assert said["found"] == {"leak": 2, "loss": 2, "marked": 0, "double": 2}
     assert said["announced"] == 1
     assert said["list"] == {"forgotten": 1, "matched": 3, "unfinished": 1}
     assert said["claims_not_listed"] == {"after": 1, "before": 0, "dropped": 1, "undecided": 1}
@@ -149,6 +152,16 @@ async def test_csv_is_of_the_findings_alone_and_the_summary_goes_elsewhere(
     assert "2 events have an effect and no claim" in ended.stderr
 
 
+async def test_of_doubles_that_no_claim_is_doubtful_of_nobody_knows_whether_they_were_announced(
+    audited: Audited,
+) -> None:
+    await audited.claim("evt_1", ago=2 * DAY)
+    effects = audited.csv(("evt_1", 2 * DAY), ("evt_1", DAY))
+    ended = await run("audit", "--route", "orders", "--effects", effects)
+    assert "double      1 event has two effects or more\n" in ended.stdout
+    assert "a batch was sent whole once more, marked" in " ".join(ended.stdout.split())
+
+
 async def test_where_both_sides_agree_the_exit_code_is_zero(audited: Audited) -> None:
     await audited.claim("evt_1", "evt_2")
     effects = audited.csv(("evt_0", 50 * DAY), ("evt_1", DAY), ("evt_2", DAY))
@@ -170,7 +183,7 @@ async def test_a_sample_is_the_same_for_one_seed_and_another_one_for_another(
     seed = str(drawn["seed"])
     again = await audited.audit("--effects", effects, "--sample", "5", "--seed", seed)
     assert again["findings"] == drawn["findings"]
-    assert drawn["found"] == whole["found"] == {"leak": 62, "loss": 40, "double": 0}
+    assert drawn["found"] == whole["found"] == {"leak": 62, "loss": 40, "marked": 0, "double": 0}
     assert {kind: len(ids) for kind, ids in drawn["by_kind"].items()} == {"leak": 5, "loss": 5}
     assert all(one in whole["findings"] for one in drawn["findings"])
     others = [

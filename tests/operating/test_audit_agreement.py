@@ -66,12 +66,13 @@ def event(dice: random.Random, name: str, corners: list[float]) -> Event:
         state = dice.choice([*State, State.COMPLETED, State.COMPLETED])
         attempt, seen = dice.choice((1, 1, 2)), near(dice, corners)
         held = state is State.CLAIMED
+        marked = state is State.COMPLETED and attempt == 1 and dice.random() < 0.5
         claim = Claim(
             state,
             dice.random() < 0.5,
             attempt,
             seen,
-            7,
+            None if marked else 7,
             token=TOKEN if held else None,
             lease_until=BEGAN if held else None,
         )
@@ -103,6 +104,8 @@ async def store(rows: Rows, events: list[Event], memory: Remembered) -> None:
     for one in events:
         key = UUID(key_of(one.name))
         if one.claim is not None:
+            forwarded = one.claim.state is State.COMPLETED and one.claim.fingerprint is not None
+            said = None if forwarded and one.claim.attempt == 1 else one.claim.attempt
             letter = letters[one.claim.state]
             until = one.claim.lease_until if one.settled is None else one.settled
             await rows.sql.execute(
@@ -111,7 +114,7 @@ async def store(rows: Rows, events: list[Event], memory: Remembered) -> None:
                 " values ($1, $2, $3, $4, $5, $6, to_timestamp($7::float8), $8, $9)",
                 key, int(one.claim.first_seen), one.route,
                 letter.upper() if one.claim.doubtful else letter, b"\x07", one.claim.token, until,
-                one.claim.attempt, one.name,
+                said, one.name,
             )  # fmt: skip
         if one.delivered is not None:
             await rows.entry(one.name, state="d", claim=None)
@@ -204,8 +207,8 @@ async def test_statements_judge_random_events_as_the_rules_do(
         assert {(one.kind, one.event_id) for one in found} == wrong
         assert len(found) == answer.total == len(wrong)
         told += of_list + of_claims
-    of_effects = {Standing.LEAK, Standing.LOSS, Standing.DOUBLE, Standing.UNDECIDED,
-                  Standing.UNFINISHED, Standing.DROPPED}  # fmt: skip
+    of_effects = {Standing.LEAK, Standing.LOSS, Standing.MARKED, Standing.DOUBLE,
+                  Standing.UNDECIDED, Standing.UNFINISHED, Standing.DROPPED}  # fmt: skip
     of_providers = {Standing.MISSING, Standing.UNKNOWN}
     never = of_providers if against is Against.EFFECTS else of_effects
     assert set(Standing) - never <= set(told)

@@ -66,6 +66,13 @@ async def test_a_column_that_is_missing_ends_the_audit_at_the_first_row(audited:
     assert "write a column 'json:/event_id' or 'id'" in told
 
 
+@pytest.mark.parametrize("option", ["--effects", "--provider-log"])
+async def test_a_list_without_rows_is_no_audit(audited: Audited, option: str) -> None:
+    await audited.claim("evt_1")
+    told = await refused("audit", "--route", "orders", option, audited.csv(), code=2)
+    assert told == "the list has no rows, so there is nothing to compare\n"
+
+
 async def test_rows_of_which_none_can_be_used_are_no_audit(audited: Audited) -> None:
     effects = audited.csv(("", DAY), (" ", DAY))
     told = await refused("audit", "--route", "orders", "--effects", effects, code=2)

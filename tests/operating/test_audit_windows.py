@@ -123,9 +123,12 @@ async def test_a_row_without_a_time_is_judged_once_since_says_that_the_list_is_w
     assert "\n  no time               line 3                   evt_2\n" in text.stdout
 
 
-async def test_a_list_without_rows_is_a_loss_of_everything(audited: Audited) -> None:
+async def test_a_query_that_finds_no_rows_is_a_loss_of_everything(
+    audited: Audited, database: str
+) -> None:
     await audited.claim("evt_1", ago=2 * DAY)
-    said = await audited.audit("--effects", audited.csv())
+    query = ("--query", "select '' as id where false", "--dsn", database)
+    said = await audited.audit(*query)
     assert said["by_kind"] == {"loss": ["evt_1"]}
     assert said["rows"] == 0
 
@@ -169,10 +172,14 @@ async def test_what_a_backfill_marked_and_the_list_lacks_is_told_as_such(
     assert done.exit_code == 0, done.output
     effects = audited.csv(("evt_0", 4 * DAY), ("evt_1", 3 * DAY), ("evt_0", DAY))
     said = await audited.audit("--effects", effects)
-    assert said["by_kind"] == {"leak": ["evt_0"], "loss": ["evt_2"], "double": ["evt_0"]}
+    assert said["by_kind"] == {"leak": ["evt_0"], "marked": ["evt_2"], "double": ["evt_0"]}
     assert [one["action"] for one in said["findings"]] == [None, "backfill", None]
     text = await run("audit", "--route", "orders", "--effects", effects)
     assert "  marked by a backfill     evt_2\n" in text.stdout
+    assert "marked      1 claim of a backfill has no effect\n" in text.stdout
+    assert "claims release" not in text.stdout
+    partial = await run("audit", "--route", "orders", "--effects", effects, "--partial")
+    assert "marked      not looked for: the list is partial\n" in partial.stdout
 
 
 async def test_canaries_are_no_events(audited: Audited) -> None:
@@ -183,7 +190,7 @@ async def test_canaries_are_no_events(audited: Audited) -> None:
         " select route, first_seen, key from dedup.claims where event_id = 'canary'"
     )
     said = await audited.audit("--effects", audited.csv(("evt_1", 3 * DAY), ("evt_1", DAY)))
-    assert said["found"] == {"leak": 0, "loss": 0, "double": 1}
+    assert said["found"] == {"leak": 0, "loss": 0, "marked": 0, "double": 1}
     assert said["claims"] == 1
 
 
