@@ -19,7 +19,7 @@ TESTS_OF_BACKFILLS = {
     ROWS: [_ROWS, _AGAIN],
     MARKING: [_ONCE, _AGAIN, _WRONG],
     COMMAND: [_ONCE, _AGAIN],
-    SQL: [_STORE, _AGAIN],
+    SQL: [_STORE, _AGAIN, _ONCE],
     STORE: [_STORE],
 }
 EDITS_OF_BACKFILLS = [
@@ -81,7 +81,8 @@ EDITS_OF_BACKFILLS = [
     Edit("mark: a claim that is there", SQL, "on conflict (key) do nothing",
          "on conflict (key) do update set state = 'd', token = null, until = null, attempt = 1"),
     Edit("mark: a body that nobody saw", SQL,
-         "'d', 'b', 1, m.event_id", "'d', 'b', null, m.event_id"),
+         '"char", 1, m.event_id', '"char", null, m.event_id'),
+    Edit("mark: of no run", SQL, "($2::int8 % 256 - 128)", "(0 * $2::int8)"),
     Edit("mark: no patience with locks", STORE,
          "            except Locked:\n", "            except ZeroDivisionError:\n"),
     Edit("mark: ids that are not to be kept", STORE,

@@ -25,11 +25,12 @@ create temporary table marked (
 
 -- name: mark
 -- What is there stays as it is, whatever it is. Sorted, as all who insert claims do: so nobody waits in a
--- circle. The explicit attempt 1 says that nobody saw the body: see is_marked. A row comes back for each
--- key that was there, without a state where it came after our snapshot.
+-- circle. The explicit attempt 1 says that nobody saw the body: see is_marked. So the fingerprint is free to
+-- say which run it was. A row comes back for each key that was there, without a state where it came after
+-- our snapshot.
 with added as (
   insert into dedup.claims (key, first_seen, route, state, fingerprint, attempt, event_id)
-  select m.key, m.first_seen, $1::int2, 'd', 'b', 1, m.event_id
+  select m.key, m.first_seen, $1::int2, 'd', ($2::int8 % 256 - 128)::int4::"char", 1, m.event_id
     from pg_temp.marked m
    order by m.key
   on conflict (key) do nothing

@@ -59,10 +59,23 @@ select c.key
  limit $3;
 
 -- name: actions
-select extract(epoch from at)::float8 as at, who, action, why, attempt
-  from dedup.actions
- where key = any ($1::uuid[])
- order by id;
+-- What operators did about these events; a backfill's mark among that, while its claim is as it made it.
+-- Of its number the claim has the last eight bits: of several that come into question, the latest ones.
+select f.at, f.who, f.action, f.why, f.attempt
+  from (select extract(epoch from a.at)::float8 as at, a.who, a.action, a.why, a.attempt, a.id
+          from dedup.actions a
+         where a.key = any ($1::uuid[])
+         union all
+        select extract(epoch from b.moved)::float8, b.who, 'backfill', b.why, null, 0
+          from dedup.claims c
+          join dedup.backfills b on b.route = c.route
+         where c.key = any ($1)
+           and c.attempt = 1
+           and c.state in ('d', 'D')
+           and (b.id % 256 - 128)::int4 = c.fingerprint::int4
+           and b.marked > 0
+           and b.moved >= to_timestamp(c.first_seen)) as f
+ order by f.at, f.id;
 
 -- name: payload
 select headers, body

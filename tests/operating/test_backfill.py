@@ -210,6 +210,32 @@ async def test_the_story_of_an_event_says_that_it_was_marked(ten: str) -> None:
     assert (await told("claims", "show", "evt_1", "--route", "orders"))["claim"]["backfilled"]
 
 
+async def test_the_story_says_which_backfill_it_was_by_whom_and_why(
+    ten: str, tmp_path: Path, rows: Rows
+) -> None:
+    await rows.sql.execute("alter table dedup.backfills alter id restart with 254")
+    for number in range(4):
+        one = listed(tmp_path / f"{number}.csv", [f"evt_{number}"])
+        await run(*ORDERS, one, "--by", f"bob {number}", "--reason", f"list {number}")
+    await run(*ORDERS, ten, *WHO)
+    by = [f"bob {number}" for number in range(4)] + ["alice"] * 6
+    for number, who in enumerate(by):
+        shown = await told("claims", "show", f"evt_{number}", "--route", "orders")
+        (action,) = shown["actions"]
+        assert (action["who"], action["action"], action["attempt"]) == (who, "backfill", None)
+        assert action["why"] == (f"list {number}" if number < 4 else "the consumer is back")
+    text = (await run("claims", "show", "evt_2", "--route", "orders")).stdout
+    assert " bob 2: backfill (list 2)\n" in text
+
+
+async def test_the_story_of_an_event_that_came_first_has_no_backfill(ten: str, rows: Rows) -> None:
+    await rows.claim("evt_1", state="d")
+    await rows.claim("evt_2", state="R")
+    await run(*ORDERS, ten, *WHO)
+    for one in ("evt_1", "evt_2"):
+        assert (await told("claims", "show", one, "--route", "orders"))["actions"] == []
+
+
 async def test_a_marked_event_is_let_through_like_any_other_that_is_completed(ten: str) -> None:
     await run(*ORDERS, ten, *WHO)
     await run("claims", "release", "evt_1", "--route", "orders", *WHO, "--yes")

@@ -98,4 +98,5 @@ comment on table  dedup.backfills is 'Marking of ids as already processed: how f
 comment on column dedup.backfills.source is 'A digest that tells files and queries apart.';
 comment on column dedup.backfills.rows is 'Rows of the source that are done.';
 comment on column dedup.backfills.marked is 'Claims that were made of those.';
+comment on column dedup.claims.fingerprint is 'Eight bits of the body''s digest, to count bodies that change under one id; of what a backfill marked, 128 less than the last eight bits of dedup.backfills.id.';
 comment on column dedup.claims.attempt is 'Number of the latest forward. Once completed null means 1, and 1 means that a backfill marked the event: nobody saw its body.';
