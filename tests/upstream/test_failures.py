@@ -15,7 +15,8 @@ from gateway.upstream.hop import Hop
 from tests.upstream.requests import BODY, LONG, NO_BODY, OK, Request, answers_ok, hop_to
 from tests.upstream.scripted import Act, Peer, ScriptedConsumer
 
-SOON = 0.15
+# A busy machine has to get a whole request through by then.
+SOON = 0.5
 """A time-out that a test waits for."""
 
 
