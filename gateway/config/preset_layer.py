@@ -111,6 +111,7 @@ def _lay_source(document: Document, promise: Path, given: Preset, promised: list
     """Where the promise was read and when, where it is the preset's."""
     source = next((fact.source for fact in promised if fact.source), None)
     where = Origin(f"preset {given.name}")
-    document.put((*promise, "source"), source or f"preset {given.name}, which names no page for it", where)
+    nowhere = f"preset {given.name}, which names no page for it"
+    document.put((*promise, "source"), source or nowhere, where)
     if not document.has((*promise, "checked")):
         document.put((*promise, "checked"), given.checked.isoformat(), where)
