@@ -12,6 +12,7 @@ from gateway.config.report import StoreFindings
 from gateway.core.canary import Memory, Remembered
 from gateway.core.claim import StoreAway
 from gateway.flow.remembering import unrecognised
+from gateway.owed import RoutesMissing, refuse_missing
 from gateway.retaining import kept
 from gateway.store import durability
 from gateway.store.store import Store
@@ -57,7 +58,16 @@ async def _memory(store: Store, loaded: Loaded) -> MemoryFindings | None:
             for one in kept(loaded)
             if (memory := memories.get(one.route.name)) is not None
         },
+        missing=await _missing(store, loaded),
     )
+
+
+async def _missing(store: Store, loaded: Loaded) -> str | None:
+    try:
+        await refuse_missing(store, loaded.routes)
+    except RoutesMissing as missing:
+        return str(missing)
+    return None
 
 
 def _as_registered(memory: Memory, retention: float) -> Memory:

@@ -22,10 +22,15 @@ class MemoryFindings:
     shortened: tuple[Shortened, ...]
     memories: Mapping[str, Remembered]
     """By route; those that never ran are left out."""
+    missing: str | None
+    """What is owed on routes that the configuration lacks, so that it is refused."""
 
 
 def memory_wrong(loaded: Loaded, said: MemoryFindings) -> Iterator[Problem]:
     """What is a reason to exit with 1."""
+    if said.missing is not None:
+        origin = loaded.origins[("routes", 0, "name")]
+        yield Problem("routes", origin.source, None, said.missing, "")
     for new in said.unrecognised:
         if new.route not in loaded.accepted_new_memory:
             yield _problem(loaded, new.route, "event_id", *_forgets(new))

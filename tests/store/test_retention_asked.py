@@ -19,7 +19,7 @@ from gateway.flow.remembering import Kept
 from gateway.retaining import kept
 from tests.rig import settings
 from tests.store.remembered import Process, claim, shift, start
-from tests.store.stores import Stores
+from tests.store.stores import Stores, fresh_offer
 
 Write = Callable[..., Path]
 
@@ -166,3 +166,16 @@ async def test_a_store_of_an_earlier_release_is_told_apart_from_one_that_remembe
 def test_without_a_question_to_the_store_nothing_is_said_of_its_memory(write: Write) -> None:
     findings = check(load(write(orders()), env={}, flags={}))
     assert "remembers" not in report.as_text(findings)
+
+
+async def test_a_file_that_lacks_a_route_that_still_owes_is_wrong_as_the_gateway_refuses_it(
+    stores: Stores, write: Write, database: str
+) -> None:
+    process = await served(stores, write(orders()))
+    await process.store.accept(fresh_offer())
+    _, said = await asked(write(orders()), database)
+    assert "undelivered" not in said
+    unsafe, said = await asked(write(settings.route("bills", 3000)), database)
+    assert unsafe
+    wrong, _ = judgement(said)
+    assert "events are undelivered on routes that are not configured: orders (1)" in wrong
