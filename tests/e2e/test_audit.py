@@ -24,7 +24,7 @@ from tests.rig.world import World
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 DAY = 86_400.0
-FOUND = {"leak": 1, "loss": 1, "double": 2}
+FOUND = {"leak": 1, "loss": 1, "marked": 0, "double": 2}
 PLAIN = [f"plain_{number}" for number in range(20)]
 
 

@@ -74,7 +74,7 @@ def audit(*words: str) -> tuple[str, int]:
 async def audit_many(audited: Audited, count: int) -> None:
     effects = await fill(audited, count)
     each = count // 1000
-    found = {"leak": each, "loss": each, "double": each}
+    found = {"leak": each, "loss": each, "marked": 0, "double": each}
     text, memory = await asyncio.to_thread(audit, "--effects", effects, "--json", "--sample", "3")
     said = json.loads(text)
     assert said["found"] == found
